@@ -30496,6 +30496,7 @@ struct stability {
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
 // Extraction: one node for each needed class, with shared values counted once.
+// What an extraction has to choose from: the nodes of each class that kernels compute, and how long these take.
 // Kernels side by side, and how long they take together.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -30617,6 +30618,87 @@ struct kernel_group {
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
+/// Of a node; infinite for what no kernel computes.
+using node_time = std::function<kernel_time(enode_id)>;
+
+/// Made once for all the choices that are made of an e-graph, which may get more classes from there on. Errors:
+/// internal when a root has no kernel.
+class choice_table {
+ public:
+  static constexpr std::uint32_t unranked = ~std::uint32_t{0};
+  struct class_choice {
+    std::uint32_t rank = unranked;  // operands of usable nodes rank lower: no plan can be cyclic
+    node_list candidates;
+    class_list readers;  // classes with a candidate reading this one
+  };
+
+  /// `order` names the classes, operands before users as far as possible.
+  choice_table(const engine& g, std::span<const class_id> order, std::span<const class_id> roots, node_time time,
+               const launch_time& launch);
+
+  [[nodiscard]] const engine& graph() const { return g_; }
+  [[nodiscard]] const launch_time& launch() const { return launch_; }
+  [[nodiscard]] std::span<const class_id> order() const { return order_; }
+  [[nodiscard]] std::span<const class_id> roots() const { return roots_; }
+  [[nodiscard]] const class_choice& operator[](class_id id) const { return classes_[id]; }
+  [[nodiscard]] bool has(class_id id) const { return id < classes_.size() && classes_[id].rank != unranked; }
+  [[nodiscard]] bool is_known(enode_id node) const { return times_[node].alone >= 0; }
+  [[nodiscard]] std::size_t class_count() const { return classes_.size(); }
+  [[nodiscard]] std::size_t node_count() const { return times_.size(); }
+  /// Of a node that can be chosen.
+  [[nodiscard]] const kernel_time& time(enode_id node) const { return times_[node]; }
+  /// Of a node, canonical and distinct.
+  [[nodiscard]] std::span<const class_id> operands(enode_id node) const {
+    return {operands_.data() + first_operand_[node], first_operand_[node + 1] - first_operand_[node]};
+  }
+  [[nodiscard]] bool reads(enode_id node, class_id id) const {
+    for (class_id operand : operands(node)) {
+      if (operand == id) return true;
+    }
+    return false;
+  }
+  [[nodiscard]] bool launches(enode_id node) const {
+    const op_stage stage = info(g_.node(node).kind).stage;
+    return stage != op_stage::leaf && stage != op_stage::projection;
+  }
+
+  /// Takes in a class of one node, a region with several results, and the nodes that name these.
+  void take_in(class_id several);
+
+ private:
+  void list_operands();
+  void rank_classes();
+  [[nodiscard]] bool usable(enode_id node, std::uint32_t rank) const;
+  void note_reader(class_id id, enode_id node);
+  void find_time(enode_id node);
+
+  const engine& g_;
+  node_time time_of_;
+  launch_time launch_;
+  std::vector<class_id> order_, roots_, operands_;  // operands: of each node
+  std::vector<std::size_t> first_operand_{0};       // and the end of the last one's
+  std::vector<class_choice> classes_;
+  std::vector<kernel_time> times_;  // less than 0 where none was asked for
+};
+
+namespace detail {
+
+// What is chosen of a class, and how many of those that are chosen read it.
+struct live_class {
+  enode_id node = no_id;
+  std::uint32_t uses = 0;
+};
+// A class that was changed, and what it was.
+struct choice_change {
+  class_id changed;
+  enode_id before;
+};
+
+}  // namespace detail
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
 struct extraction {
   std::vector<enode_id> chosen;         // by canonical class; no_id where no kernel computes the class
   std::vector<class_id> order;          // live classes, operands before users
@@ -30627,8 +30709,6 @@ struct extraction {
   std::size_t moved = 0;                // changes for the groups' sake
 };
 
-/// Of a node; infinite for what no kernel computes.
-using node_time = std::function<kernel_time(enode_id)>;
 using node_penalty = std::function<double(enode_id)>;  // seconds
 /// What a growth asks of the choice.
 struct choice_so_far {
@@ -30644,11 +30724,9 @@ using growth = std::function<void(const extraction& chosen, const choice_so_far&
 /// gets cheaper (at most `max_passes`), then what `grow` adds; until here each kernel is a group of its own. At last
 /// changes that make the whole quicker, as its groups run, what `grow` adds to these, and such changes once more.
 /// `more`: seconds that a node is taken to cost beside its time until then, so that such are chosen for the groups'
-/// sake alone. `order` names the classes, operands before users as far as possible. Errors: internal when a root has no
-/// kernel.
-[[nodiscard]] extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
-                                 const node_time& time, const launch_time& launch, const growth& grow = {},
-                                 int max_passes = 8, const node_penalty& more = {});
+/// sake alone.
+[[nodiscard]] extraction extract(const choice_table& from, const growth& grow = {}, int max_passes = 8,
+                                 const node_penalty& more = {});
 
 /// Another way to compute a value, all else as it is, and how many seconds more the whole would take by it.
 struct alternative {
@@ -30657,9 +30735,7 @@ struct alternative {
   double seconds = 0;
 };
 /// All there are for what is chosen in `plan`, which `extract` made of the same.
-[[nodiscard]] std::vector<alternative> compare(const engine& g, std::span<const class_id> order,
-                                               std::span<const class_id> roots, const extraction& plan,
-                                               const node_time& time, const launch_time& launch);
+[[nodiscard]] std::vector<alternative> compare(const choice_table& from, const extraction& plan);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
@@ -32562,23 +32638,14 @@ struct left_out {
   }
 };
 
-// Times of nodes that were asked for.
-using known_times = std::vector<std::optional<kernel_time>>;
-
-inline extraction choose_without(saturated_graph& all, const optimize_options& options, const left_out& without,
-                                 known_times& times) {
-  const auto time = [&](enode_id id) {
-    if (times.size() <= id) times.resize(all.graph.node_count());
-    if (!times[id]) times[id] = node_time(all.graph, id, options.device);
-    return *times[id];
-  };
+inline extraction choose_without(saturated_graph& all, const egraph::choice_table& from,
+                                 const optimize_options& options, const left_out& without) {
   const auto more = [&](enode_id id) { return without.has(all.graph, id) ? without.seconds : 0; };
   const auto merge = [&](const extraction& chosen, const egraph::choice_so_far& choice) {
     merge_regions(all.graph, chosen, options.region, choice);
   };
   const bool merges = has(all.enabled, structural::merge_regions);
-  return egraph::extract(all.graph, all.order, all.roots, time, options.device.launch,
-                         merges ? egraph::growth(merge) : egraph::growth(), options.search_passes, more);
+  return egraph::extract(from, merges ? egraph::growth(merge) : egraph::growth(), options.search_passes, more);
 }
 
 }  // namespace detail
@@ -32589,12 +32656,13 @@ inline extraction choose_without(saturated_graph& all, const optimize_options& o
 // such whose weights are many, what comes of these.
 MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options& options) {
   detail::left_out without{.prologues = true};
-  detail::known_times times;
-  extraction best = detail::choose_without(all, options, without, times);
+  const auto time = [&](enode_id id) { return node_time(all.graph, id, options.device); };
+  const egraph::choice_table table(all.graph, all.order, all.roots, time, options.device.launch);
+  extraction best = detail::choose_without(all, table, options, without);
   if (options.search_passes == 0) return best;
   without.seconds += best.seconds;
   const auto attempt = [&](const detail::left_out& more) {
-    extraction found = detail::choose_without(all, options, more, times);
+    extraction found = detail::choose_without(all, table, options, more);
     if (found.seconds >= best.seconds) return;
     best = std::move(found);
     without = more;
@@ -40140,7 +40208,260 @@ MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, std::sp
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
+// Definitions for egraph/choice_table.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+MEGANEURA_INLINE choice_table::choice_table(const engine& g, std::span<const class_id> order,
+                                            std::span<const class_id> roots, node_time time, const launch_time& launch)
+    : g_(g), time_of_(std::move(time)), launch_(launch), classes_(g.class_slots()), times_(g.node_count(), {-1, 0, 0}) {
+  std::vector<bool> listed(g.class_slots(), false);
+  for (class_id id : order) {  // classes may have merged since they were ordered: each is chosen and paid for once
+    if (!listed[g.find(id)]) order_.push_back(g.find(id));
+    listed[g.find(id)] = true;
+  }
+  for (class_id id : roots) roots_.push_back(g.find(id));
+  list_operands();
+  rank_classes();
+}
+
+MEGANEURA_INLINE void choice_table::take_in(class_id several) {
+  times_.resize(g_.node_count(), {-1, 0, 0});
+  classes_.resize(g_.class_slots());
+  list_operands();
+  order_.push_back(several);
+  const enode_id region = g_[several].nodes.front();
+  find_time(region);
+  classes_[several].candidates = {region};
+  classes_[several].rank = 0;
+  note_reader(several, region);
+  for (const enode_id node : g_[several].parents) {
+    if (g_.node(node).dead) continue;
+    find_time(node);
+    const class_id value = g_.find(g_.node(node).owner);
+    classes_[value].candidates.push_back(node);
+    note_reader(value, node);
+  }
+}
+
+// The operands of nodes that are new.
+MEGANEURA_INLINE void choice_table::list_operands() {
+  for (auto node = static_cast<enode_id>(first_operand_.size() - 1); node < g_.node_count(); ++node) {
+    for (class_id operand : g_.operands(node)) {
+      operand = g_.find(operand);
+      const auto begin = operands_.begin() + static_cast<std::ptrdiff_t>(first_operand_.back());
+      if (std::find(begin, operands_.end(), operand) == operands_.end()) operands_.push_back(operand);
+    }
+    first_operand_.push_back(operands_.size());
+  }
+}
+
+// A class ranks when it has a node whose operands all rank; nodes reading a class of higher rank are left out.
+MEGANEURA_INLINE void choice_table::rank_classes() {
+  std::uint32_t next = 0;
+  std::vector<class_id> waiting = order_;
+  for (std::size_t before = waiting.size() + 1; !waiting.empty() && waiting.size() < before;) {
+    before = waiting.size();
+    std::erase_if(waiting, [&](class_id id) {
+      for (enode_id node : g_[id].nodes) {
+        if (g_.node(node).dead || !usable(node, next)) continue;
+        if (!is_known(node)) find_time(node);
+        if (std::isinf(times_[node].alone)) continue;
+        classes_[id].candidates.push_back(node);
+      }
+      if (classes_[id].candidates.empty()) return false;
+      classes_[id].rank = next++;
+      for (enode_id node : classes_[id].candidates) note_reader(id, node);
+      return true;
+    });
+  }
+  for (class_id root : roots_) {
+    if (classes_[root].rank != unranked) continue;
+    const enode& node = g_.node(g_[root].nodes.front());
+    fail(error_category::internal, "extract: no kernel computes {} {}{}; a rule family it needs is disabled",
+         to_string(node.kind), to_string(node.type), to_string(g_.extents(root)));
+  }
+}
+
+MEGANEURA_INLINE bool choice_table::usable(enode_id node, std::uint32_t rank) const {
+  for (class_id operand : g_.operands(node)) {
+    if (classes_[g_.find(operand)].rank >= rank) return false;
+  }
+  return true;
+}
+
+MEGANEURA_INLINE void choice_table::note_reader(class_id id, enode_id node) {
+  for (class_id operand : g_.operands(node)) {
+    class_list& readers = classes_[g_.find(operand)].readers;
+    if (readers.empty() || readers.back() != id) readers.push_back(id);
+  }
+}
+
+MEGANEURA_INLINE void choice_table::find_time(enode_id node) {
+  times_[node] = time_of_(node);
+  times_[node].room = 0;  // is found by whoever places the kernels: those that nobody waits for stand elsewhere then
+  if (!std::isfinite(times_[node].alone + times_[node].busy))
+    times_[node].alone = std::numeric_limits<double>::infinity();
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
 // Definitions for egraph/extract.hpp.
+// The groups in which the kernels run that an extraction has chosen, and what a change makes of them.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
+
+// Groups of kernels in the order in which they run. Where the way to all behind a change gets longer or shorter by one,
+// one comes in between or is dropped, and all behind it are what they were.
+class group_order {
+ public:
+  void assign(std::uint32_t count);
+  [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(at_.size()); }
+  [[nodiscard]] std::uint32_t all() const { return static_cast<std::uint32_t>(position_.size()); }
+  [[nodiscard]] std::uint32_t position(std::uint32_t group) const { return position_[group]; }
+  [[nodiscard]] std::uint32_t at(std::uint32_t position) const { return at_[position]; }
+  [[nodiscard]] bool is_dropped(std::uint32_t group) const { return dropped_[group]; }
+  // A new one, before what stands at `position`, or last.
+  std::uint32_t insert(std::uint32_t position);
+  // What is there counts to the next.
+  void drop(std::uint32_t group) {
+    dropped_[group] = true;
+    number();
+  }
+  // Takes back the last ones that came in.
+  void take_back(std::uint32_t all_before);
+
+ private:
+  void number();
+
+  std::vector<std::uint32_t> sequence_, at_;  // with those that were dropped, and without
+  std::vector<std::uint32_t> position_;
+  std::vector<bool> dropped_;
+};
+
+// All of them: a kernel runs in the group behind the last one that it waits for.
+class step_groups {
+ public:
+  // Levels are positions of groups, the first of which has all that needs no kernel.
+  static constexpr std::uint32_t unknown = ~std::uint32_t{0}, open = unknown - 1, cyclic = unknown - 2;
+  static constexpr double tolerance = 1e-13;  // seconds: below what any prediction means
+
+  // `live` is what is chosen; `turned` what became live, or no longer is, by the changes that are looked at.
+  step_groups(const choice_table& table, const std::vector<live_class>& live, std::vector<class_id>& turned)
+      : table_(table), live_(live), turned_(turned) {}
+
+  // Of one step as it is chosen now; infinite where a kernel would wait for itself.
+  [[nodiscard]] double seconds_now();
+  // What is known before a change: the groups of all classes, and the last ones in which live ones would not be late.
+  void find() { note_groups(seconds_now()); }
+  // After the table took in a class.
+  void take_in(class_id several);
+
+  [[nodiscard]] double seconds() const { return total_; }
+  [[nodiscard]] std::uint32_t depth() const { return depth_; }
+  [[nodiscard]] std::size_t moved() const { return moved_; }
+  [[nodiscard]] std::uint32_t level_of(class_id id) const {
+    return known_[id] >= cyclic ? known_[id] : order_.position(known_[id]);
+  }
+  [[nodiscard]] std::uint32_t level_by(enode_id node) const;
+  [[nodiscard]] double seconds_at(std::uint32_t level) const {
+    return level >= order_.count() ? 0 : kernels_[order_.at(level)].seconds(table_.launch());
+  }
+  // How much later it may run with nothing else later.
+  [[nodiscard]] std::uint32_t slack_of(class_id id) const;
+
+  // Whether the whole gets quicker by changes, which are then kept: the groups that change are those of what was
+  // turned, of the classes that were changed, and of what waits for these.
+  bool is_quicker(std::span<const choice_change> changes);
+  // What the whole takes more by changes, which are not kept; infinite where a kernel would wait for itself.
+  [[nodiscard]] double seconds_more(std::span<const choice_change> changes);
+
+ private:
+  // How many kernels are on the longest way to a value as it is chosen now; `cyclic` where one would wait for itself,
+  // which those with several results can. Of classes `from` on and what they need; `finished_` has them, operands
+  // before users.
+  void find_levels(std::span<const class_id> from);
+  void note_groups(double seconds);
+  [[nodiscard]] std::uint32_t group_at(std::uint32_t level);
+  std::uint32_t add_group(std::uint32_t level);
+
+  // Of classes that were turned several times, those that are now what they were not.
+  void keep_odd();
+  [[nodiscard]] double look_at(std::span<const choice_change> changes);
+  void keep(std::span<const choice_change> changes);
+  void forget();
+  // Finds the levels of all that waits for what was changed. False where there is no end to it, as where a kernel would
+  // wait for itself.
+  bool follow(std::span<const choice_change> changes);
+  bool follow(class_id id, std::uint32_t level);
+  void move(class_id id, std::uint32_t group);
+
+  // Where all behind what was changed waits longer or shorter, it stays in its groups: some come in between where there
+  // is no place, and those are closed that lost what could not wait.
+  bool shift(std::span<const choice_change> changes);
+  bool place(class_id id, std::span<const class_id> before);
+  // What does not wait for groups that came in between goes where it went before.
+  void pull(std::uint32_t first, std::uint32_t behind);
+  // The level of the first live kernel that waits for a class.
+  [[nodiscard]] std::uint32_t next_reader(class_id id) const;
+  // With what needs no kernel to be taken from it.
+  void move_along(class_id id, std::uint32_t group);
+  // All of a group goes to the next one, where all of it can wait.
+  void close(std::uint32_t level);
+  // The level behind one, of those that are not closed.
+  [[nodiscard]] std::uint32_t behind(std::uint32_t level) const;
+  bool delay(class_id id, std::uint32_t level);
+
+  // Those that read a class as they are chosen now, live or not.
+  template <class Visit>
+  void for_readers(class_id id, const Visit& visit) const {
+    for (class_id reader : table_[id].readers) {
+      if (live_[reader].node != no_id && table_.reads(live_[reader].node, id)) visit(reader);
+    }
+  }
+
+  void note(std::uint32_t group, enode_id node, bool is_new);
+  void find_depth();
+  void apply_differences(bool forward);
+  [[nodiscard]] double regrouped_seconds();
+  void set_latest(class_id id, std::uint32_t group);
+  // The longest ways to the end from what classes read before and read now, and from what that needs, if near; the
+  // next pass finds them all.
+  void find_ways(std::span<const choice_change> changes);
+
+  struct delayed {
+    class_id id;
+    std::uint32_t level;
+  };
+  struct difference {
+    std::uint32_t group;
+    enode_id node;
+    bool is_new;
+  };
+
+  static constexpr std::size_t most_followed = 48, most_delayed = 32;
+  const choice_table& table_;
+  const std::vector<live_class>& live_;
+  std::vector<class_id>& turned_;
+  double total_ = 0;
+  std::uint32_t depth_ = 0;
+  std::size_t moved_ = 0;
+  std::uint32_t groups_before_ = 0;  // the changes that are looked at
+  bool is_whole_ = false;            // these were found by all groups
+  group_order order_;
+  std::vector<kernel_group> kernels_;                       // of each group
+  std::vector<std::vector<class_id>> members_, not_after_;  // what was in it, or could not be behind it, at some time
+  std::vector<std::uint32_t> known_, latest_;               // groups of classes before the changes that are looked at
+  std::vector<std::uint32_t> before_;                // of those that are in others by these; unknown of all others
+  std::vector<class_id> moves_, waiting_, pending_;  // those, and classes that are still to be looked at
+  std::vector<delayed> delayed_;
+  small_vector<std::uint32_t, 8> closed_;
+  std::vector<difference> differences_;  // of groups
+  std::vector<std::uint32_t> levels_;    // found by the whole, and the groups of these
+  std::vector<kernel_group> groups_;
+  std::vector<class_id> finished_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
@@ -40148,32 +40469,17 @@ namespace detail {
 
 class extractor {
  public:
-  extractor(const engine& g, std::span<const class_id> order, std::span<const class_id> roots, const node_time& time,
-            const launch_time& launch, const node_penalty& more = {})
-      : g_(g),
-        time_of_(time),
-        more_(more),
-        launch_(launch),
-        classes_(g.class_slots()),
-        time_(g.node_count()),
-        cost_(g.node_count(), -1),
-        live_(g.class_slots()) {
-    std::vector<bool> listed(g.class_slots(), false);
-    for (class_id id : order) {  // classes may have merged since they were ordered: each is chosen and paid for once
-      if (!listed[g.find(id)]) order_.push_back(g.find(id));
-      listed[g.find(id)] = true;
-    }
-    for (class_id id : roots) roots_.push_back(g.find(id));
-    list_operands();
-    rank_classes();
+  explicit extractor(const choice_table& from, const node_penalty& more = {})
+      : table_(from), more_(more), live_(from.class_count()) {
+    find_costs();
     choose_first();
   }
 
   /// Takes in a class of one node, a region with several results, and the nodes that name these, new or left from
   /// another choice. Whether it is chosen now.
   bool offer(class_id several) {
-    several = g_.find(several);
-    const bool is_new = several >= classes_.size() || classes_[several].rank == unranked;
+    several = table_.graph().find(several);
+    const bool is_new = !table_.has(several);
     if (is_new) take_in(several);
     if (by_groups_)
       improve_values(several);
@@ -40185,22 +40491,25 @@ class extractor {
   /// Chooses what was chosen before, with what had been offered then.
   void take(const extraction& plan) {
     for (class_id id : plan.order) {
-      if (classes_[id].rank == unranked) take_in(id);
+      if (!table_.has(id)) take_in(id);
     }
     for (class_id id : plan.order) live_[id].node = plan.chosen[id];
-    for (class_id root : roots_) (void)acquire(root);
-    total_ = step_seconds();
+    for (class_id root : table_.roots()) (void)acquire(root);
+    by_groups_ = true;
+    groups_.find();
   }
 
   [[nodiscard]] std::vector<alternative> alternatives() {
     std::vector<alternative> found;
-    for (class_id id : order_) {
+    for (class_id id : table_.order()) {
       if (live_[id].uses == 0) continue;
       const enode_id chosen = live_[id].node;
-      for (enode_id node : classes_[id].candidates) {
+      for (enode_id node : table_[id].candidates) {
         if (node == chosen) continue;
+        turned_.clear();
         (void)change(id, node);
-        const double seconds = step_seconds() - total_;
+        const choice_change made{id, chosen};
+        const double seconds = groups_.seconds_more(std::span(&made, 1));
         (void)change(id, chosen);
         if (std::isfinite(seconds)) found.push_back({id, node, seconds});
       }
@@ -40208,14 +40517,14 @@ class extractor {
     return found;
   }
 
-  [[nodiscard]] bool is_read(class_id id) const { return live_[g_.find(id)].uses > 0; }
+  [[nodiscard]] bool is_read(class_id id) const { return live_[table_.graph().find(id)].uses > 0; }
 
   void repair(int max_passes, int& passes) {
-    for (class_id root : roots_) total_ += acquire(root);
+    for (class_id root : table_.roots()) total_ += acquire(root);
     for (passes = 0; passes < max_passes; ++passes) {
       const double before = total_;
-      for (std::size_t i = order_.size(); i-- > 0;) improve(order_[i]);
-      for (std::size_t i = order_.size(); i-- > 0;) improve_shared(order_[i]);
+      for (std::size_t i = table_.order().size(); i-- > 0;) improve(table_.order()[i]);
+      for (std::size_t i = table_.order().size(); i-- > 0;) improve_shared(table_.order()[i]);
       if (total_ >= before * (1 - 1e-12)) break;
     }
   }
@@ -40224,33 +40533,30 @@ class extractor {
   void repair_groups(int max_passes) {
     if (!by_groups_) {
       by_groups_ = true;
-      for (enode_id node{0}; node < cost_.size(); ++node) {
-        if (cost_[node] > 0 && std::isfinite(cost_[node])) find_cost(node);
-      }
+      find_costs();
     }
-    find_groups();
+    groups_.find();
     for (int pass = 0; pass < max_passes; ++pass) {
-      const std::size_t before = moved_;
-      for (std::size_t i = order_.size(); i-- > 0;) improve_group(order_[i]);
-      for (std::size_t i = order_.size(); i-- > 0;) improve_readers(order_[i]);
-      if (moved_ == before) break;
-      if (pass + 1 < max_passes) find_groups();
+      const std::size_t before = groups_.moved();
+      for (std::size_t i = table_.order().size(); i-- > 0;) improve_group(table_.order()[i]);
+      for (std::size_t i = table_.order().size(); i-- > 0;) improve_readers(table_.order()[i]);
+      if (groups_.moved() == before) break;
+      if (pass + 1 < max_passes) groups_.find();
     }
   }
 
   [[nodiscard]] extraction result() const {
     extraction made;
-    made.seconds = total_, made.groups = depth_, made.moved = moved_;
-    made.chosen.assign(g_.class_slots(), no_id);
+    made.seconds = by_groups_ ? groups_.seconds() : total_, made.groups = groups_.depth(), made.moved = groups_.moved();
+    made.chosen.assign(table_.graph().class_slots(), no_id);
     std::vector<class_id> live;
-    for (class_id id : order_) {
+    for (class_id id : table_.order()) {
       if (live_[id].uses == 0) continue;
       made.chosen[id] = live_[id].node;
       live.push_back(id);
     }
-    std::stable_sort(live.begin(), live.end(),
-                     [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
-    std::vector<bool> listed(g_.class_slots());
+    std::stable_sort(live.begin(), live.end(), [&](class_id x, class_id y) { return table_[x].rank < table_[y].rank; });
+    std::vector<bool> listed(table_.graph().class_slots());
     std::vector<class_id> waiting;
     for (class_id id : live) list(id, waiting, listed, made.order);
     return made;
@@ -40258,29 +40564,25 @@ class extractor {
 
  private:
   void take_in(class_id several) {
-    cost_.resize(g_.node_count(), 0);
-    time_.resize(g_.node_count());
-    live_.resize(g_.class_slots());
-    classes_.resize(g_.class_slots());
-    list_operands();
-    order_.push_back(several);
-    const enode_id region = g_[several].nodes.front();
-    find_cost(region);
-    live_[several].node = region;
-    classes_[several].candidates = {region};
-    classes_[several].rank = 0;
-    note_reader(several, region);
-    for (const enode_id node : g_[several].parents) {
-      if (g_.node(node).dead) continue;
-      find_cost(node);
-      const class_id value = g_.find(g_.node(node).owner);
-      classes_[value].candidates.push_back(node);
-      note_reader(value, node);
+    table_.take_in(several);
+    live_.resize(table_.class_count());
+    live_[several].node = table_[several].candidates[0];
+    find_costs();
+    if (by_groups_) groups_.take_in(several);
+  }
+
+  // Of nodes that have none yet, or another by now.
+  void find_costs() {
+    const enode_id first = known_by_groups_ == by_groups_ ? static_cast<enode_id>(cost_.size()) : enode_id{0};
+    known_by_groups_ = by_groups_;
+    cost_.resize(table_.node_count());
+    for (enode_id node = first; node < cost_.size(); ++node) {
+      if (!table_.is_known(node)) continue;
+      const launch_time& launch = table_.launch();
+      cost_[node] = table_.time(node).alone;
+      if (table_.launches(node)) cost_[node] += by_groups_ ? launch.dispatch : launch.alone();
+      if (more_ && !by_groups_) cost_[node] += more_(node);
     }
-    if (!by_groups_) return;
-    const std::size_t slots = g_.class_slots();
-    levels_.resize(slots, unknown), known_.resize(slots, unknown), before_.resize(slots, unknown), after_.resize(slots);
-    known_[several] = level_by(region);
   }
 
   // After what it reads: what has several results may read values of a higher rank than those it computes.
@@ -40289,7 +40591,7 @@ class extractor {
     for (waiting.push_back(id); !waiting.empty();) {
       const class_id next = waiting.back();
       const std::size_t before = waiting.size();
-      for (class_id operand : distinct_operands(live_[next].node)) {
+      for (class_id operand : table_.operands(live_[next].node)) {
         if (!listed[next] && !listed[operand]) waiting.push_back(operand);
       }
       if (waiting.size() > before) continue;
@@ -40299,218 +40601,62 @@ class extractor {
     }
   }
 
-  // The operands of nodes that are new.
-  void list_operands() {
-    for (auto node = static_cast<enode_id>(first_operand_.size() - 1); node < g_.node_count(); ++node) {
-      for (class_id operand : g_.operands(node)) {
-        operand = g_.find(operand);
-        const auto begin = operands_.begin() + static_cast<std::ptrdiff_t>(first_operand_.back());
-        if (std::find(begin, operands_.end(), operand) == operands_.end()) operands_.push_back(operand);
-      }
-      first_operand_.push_back(operands_.size());
-    }
-  }
-
-  static constexpr std::uint32_t unranked = ~std::uint32_t{0};
-  struct class_choice {
-    std::uint32_t rank = unranked;  // operands of usable nodes rank lower: no plan can be cyclic
-    node_list candidates;
-    class_list readers;  // classes with a candidate reading this one
-  };
-  struct live_class {
-    enode_id node = no_id;
-    std::uint32_t uses = 0;
-  };
-
-  // A class ranks when it has a node whose operands all rank; nodes reading a class of higher rank are left out.
-  void rank_classes() {
-    std::uint32_t next = 0;
-    std::vector<class_id> waiting = order_;
-    for (std::size_t before = waiting.size() + 1; !waiting.empty() && waiting.size() < before;) {
-      before = waiting.size();
-      std::erase_if(waiting, [&](class_id id) {
-        for (enode_id node : g_[id].nodes) {
-          if (g_.node(node).dead || !usable(node, next)) continue;
-          if (cost_[node] < 0) find_cost(node);
-          if (std::isinf(cost_[node])) continue;
-          classes_[id].candidates.push_back(node);
-        }
-        if (classes_[id].candidates.empty()) return false;
-        classes_[id].rank = next++;
-        for (enode_id node : classes_[id].candidates) note_reader(id, node);
-        return true;
-      });
-    }
-    for (class_id root : roots_) {
-      if (classes_[root].rank != unranked) continue;
-      const enode& node = g_.node(g_[root].nodes.front());
-      fail(error_category::internal, "extract: no kernel computes {} {}{}; a rule family it needs is disabled",
-           to_string(node.kind), to_string(node.type), to_string(g_.extents(root)));
-    }
-  }
-
-  [[nodiscard]] bool usable(enode_id node, std::uint32_t rank) const {
-    for (class_id operand : g_.operands(node)) {
-      if (classes_[g_.find(operand)].rank >= rank) return false;
-    }
-    return true;
-  }
-
-  void note_reader(class_id id, enode_id node) {
-    for (class_id operand : g_.operands(node)) {
-      class_list& readers = classes_[g_.find(operand)].readers;
-      if (readers.empty() || readers.back() != id) readers.push_back(id);
-    }
-  }
-
-  [[nodiscard]] std::span<const class_id> distinct_operands(enode_id node) const {
-    return {operands_.data() + first_operand_[node], first_operand_[node + 1] - first_operand_[node]};
-  }
-
   // The first choice. A value's cost is shared out among the classes that may read it: added up whole for every path to
   // it, costs would double with each layer of a residual model and soon mean nothing.
   void choose_first() {
     std::vector<class_id> by_rank;
-    for (class_id id : order_) {
-      if (classes_[id].rank != unranked) by_rank.push_back(id);
+    for (class_id id : table_.order()) {
+      if (table_[id].rank != choice_table::unranked) by_rank.push_back(id);
     }
-    std::sort(by_rank.begin(), by_rank.end(),
-              [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
-    std::vector<double> share(g_.class_slots());
+    std::sort(by_rank.begin(), by_rank.end(), [&](class_id x, class_id y) { return table_[x].rank < table_[y].rank; });
+    std::vector<double> share(table_.graph().class_slots());
     for (class_id id : by_rank) {
       double least = std::numeric_limits<double>::infinity();
-      for (enode_id node : classes_[id].candidates) {
+      for (enode_id node : table_[id].candidates) {
         double cost = cost_[node];
-        for (class_id operand : distinct_operands(node)) cost += share[operand];
+        for (class_id operand : table_.operands(node)) cost += share[operand];
         if (cost >= least) continue;
         least = cost;
         live_[id].node = node;
       }
-      share[id] = least / static_cast<double>(std::max<std::size_t>(1, classes_[id].readers.size()));
+      share[id] = least / static_cast<double>(std::max<std::size_t>(1, table_[id].readers.size()));
     }
   }
 
-  void find_cost(enode_id node) {
-    time_[node] = time_of_(node);
-    time_[node].room = 0;  // is found by whoever places the kernels: those that nobody waits for stand elsewhere then
-    cost_[node] = time_[node].alone + (launches(node) ? launch_.alone() : 0);
-    if (by_groups_) cost_[node] -= launches(node) ? launch_.group : 0;
-    if (more_ && !by_groups_) cost_[node] += more_(node);
-    if (!std::isfinite(cost_[node] + time_[node].busy)) cost_[node] = std::numeric_limits<double>::infinity();
-  }
-  [[nodiscard]] bool launches(enode_id node) const {
-    const op_stage stage = info(g_.node(node).kind).stage;
-    return stage != op_stage::leaf && stage != op_stage::projection;
-  }
-
-  // ---- groups
-
-  // How many kernels are on the longest way to a value as it is chosen now; `cyclic` where one would wait for itself,
-  // which those with several results can. Of classes `from` on and what they need; `finished_` has them, operands
-  // before users.
-  static constexpr std::uint32_t unknown = ~std::uint32_t{0}, open = unknown - 1, cyclic = unknown - 2;
-  void find_levels(std::span<const class_id> from) {
-    for (class_id id : from) {
-      if (classes_[id].rank != unranked) pending_.push_back(id);
-      while (!pending_.empty()) {
-        const class_id next = pending_.back();
-        if (levels_[next] <= cyclic) {
-          pending_.pop_back();
-          continue;
-        }
-        levels_[next] = open;
-        std::uint32_t level = 0;
-        for (class_id operand : distinct_operands(live_[next].node)) {
-          if (levels_[operand] == unknown) pending_.push_back(operand);
-          level = std::max(level, levels_[operand] == open ? cyclic : levels_[operand]);
-        }
-        if (level == unknown) continue;
-        levels_[next] = level == cyclic ? cyclic : level + launches(live_[next].node);
-        finished_.push_back(next);
-      }
-    }
-  }
-  void forget_levels() {
-    levels_.assign(g_.class_slots(), unknown);
-    finished_.clear();
-  }
-
-  // Of one step as it is chosen now; infinite where a kernel would wait for itself.
-  [[nodiscard]] double step_seconds() {
-    forget_levels();
-    find_levels(roots_);
-    groups_.assign(1, {});
-    for (class_id id : finished_) {
-      if (levels_[id] == cyclic) return std::numeric_limits<double>::infinity();
-      if (groups_.size() <= levels_[id]) groups_.resize(levels_[id] + 1);
-      if (launches(live_[id].node)) groups_[levels_[id]].add(time_[live_[id].node]);
-    }
-    double seconds = 0;
-    for (const kernel_group& each : groups_) seconds += each.seconds(launch_);
-    return seconds;
-  }
-
-  // What is known before a change: levels of all classes, and how many kernels are on the longest way from each live
-  // one to the end.
-  void find_groups() { note_groups(step_seconds()); }
-  // The same behind step_seconds().
-  void note_groups(double seconds) {
-    total_ = seconds;
-    depth_ = static_cast<std::uint32_t>(groups_.size()) - 1;
-    after_.assign(g_.class_slots(), 0);
-    for (std::size_t i = finished_.size(); i-- > 0;) {  // users before operands
-      const enode_id node = live_[finished_[i]].node;
-      const std::uint32_t after = after_[finished_[i]] + launches(node);
-      for (class_id operand : distinct_operands(node)) after_[operand] = std::max(after_[operand], after);
-    }
-    known_groups_.swap(groups_);
-    find_levels(order_);
-    known_ = levels_;
-    before_.assign(g_.class_slots(), unknown);
-    moves_.clear();
-  }
-  [[nodiscard]] std::uint32_t level_by(enode_id node) const {
-    std::uint32_t level = 0;
-    for (class_id operand : distinct_operands(node)) level = std::max(level, known_[operand]);
-    return level >= cyclic ? cyclic : level + launches(node);
-  }
-
-  // Changes of classes in their order, and what these were before.
-  struct step {
-    class_id changed;
-    enode_id before;
-  };
-  using step_list = small_vector<step, 16>;
+  using change_list = small_vector<choice_change, 16>;  // in their order
 
   void improve_group(class_id id) {
-    if (live_[id].uses == 0 || classes_[id].candidates.size() < 2) return;
-    for (enode_id node : classes_[id].candidates) {
-      const step change_of{id, live_[id].node};
+    if (live_[id].uses == 0 || table_[id].candidates.size() < 2) return;
+    for (enode_id node : table_[id].candidates) {
+      const choice_change change_of{id, live_[id].node};
       if (node == change_of.before) continue;
       turned_.clear();
-      const std::uint32_t level = level_by(node);
+      const std::uint32_t level = groups_.level_by(node);
       const double delta = change(id, node);
-      const bool may_gain = level == known_[id] || (level != cyclic && delta + group_cost(id, level) < -tolerance);
-      if (!may_gain || !is_quicker(std::span(&change_of, 1))) change(id, change_of.before);
+      const bool may_gain = level == groups_.level_of(id) ||
+                            (level != step_groups::cyclic && delta + group_cost(id, level) < -step_groups::tolerance);
+      if (!may_gain || !groups_.is_quicker(std::span(&change_of, 1))) change(id, change_of.before);
     }
   }
   // Those of a shared value's readers that cannot wait for it may each do without it in the time that one of them
   // takes: all are moved together, where that could make the longest way shorter.
   void improve_readers(class_id id) {
-    if (live_[id].uses < 2 || classes_[id].rank == unranked || known_[id] >= cyclic || known_[id] == 0 ||
-        known_[id] + after_[id] < depth_ || std::ranges::find(roots_, id) != roots_.end())
-      return;
-    const auto does_without = [&](enode_id node) { return !reads(node, id) && level_by(node) <= known_[id]; };
-    step_list readers;
-    for (class_id reader : classes_[id].readers) {
-      if (live_[reader].uses == 0 || !reads(live_[reader].node, id)) continue;
-      if (known_[reader] + after_[reader] < depth_) continue;
-      if (std::ranges::none_of(classes_[reader].candidates, does_without)) return;
+    if (live_[id].uses < 2 || !table_.has(id)) return;
+    const std::uint32_t level = groups_.level_of(id);
+    const bool is_root = std::ranges::find(table_.roots(), id) != table_.roots().end();
+    if (level == 0 || level >= step_groups::cyclic || groups_.slack_of(id) > 0 || is_root) return;
+    const auto does_without = [&](enode_id node) { return !table_.reads(node, id) && groups_.level_by(node) <= level; };
+    change_list readers;
+    for (class_id reader : table_[id].readers) {
+      if (live_[reader].uses == 0 || !table_.reads(live_[reader].node, id)) continue;
+      if (groups_.slack_of(reader) > 0) continue;
+      if (std::ranges::none_of(table_[reader].candidates, does_without)) return;
       readers.push_back({reader, live_[reader].node});
     }
+    if (readers.empty()) return;
     turned_.clear();
     double delta = 0;
-    for (const step& each : readers) {  // one may have been read by another alone
+    for (const choice_change& each : readers) {  // one may have been read by another alone
       if (live_[each.changed].uses > 0) delta += change_to_best(each.changed, does_without);
     }
     judge(readers, delta, cost_[live_[id].node]);
@@ -40518,187 +40664,34 @@ class extractor {
 
   // All that is chosen of a kernel's results is taken from there, where that makes the whole quicker.
   void improve_values(class_id several) {
-    step_list values;
+    change_list values;
     turned_.clear();
     double delta = 0;
-    for (const enode_id node : g_[several].parents) {
-      const class_id value = g_.find(g_.node(node).owner);
-      if (g_.node(node).dead || live_[value].uses == 0 || live_[value].node == node) continue;
+    for (const enode_id node : table_.graph()[several].parents) {
+      const class_id value = table_.graph().find(table_.graph().node(node).owner);
+      if (table_.graph().node(node).dead || live_[value].uses == 0 || live_[value].node == node) continue;
       values.push_back({value, live_[value].node});
       delta += change(value, node);
     }
     if (values.empty()) return;
-    judge(values, delta, cost_[g_[several].nodes.front()]);
+    judge(values, delta, cost_[table_.graph()[several].nodes.front()]);
   }
 
   // Keeps what was changed or takes it back. What was of no use in one layer is not tried in all others like it, which
   // such seconds tell.
-  void judge(const step_list& steps, double delta, double cost) {
-    int& failures = failures_[{static_cast<float>(delta), static_cast<float>(cost)}];
-    if (failures < most_failures && is_quicker(steps)) return;
+  void judge(const change_list& changes, double delta, double cost) {
+    const auto beside = static_cast<float>(groups_.seconds_at(groups_.level_of(changes[0].changed)));
+    int& failures = failures_[{static_cast<float>(delta), static_cast<float>(cost), beside}];
+    if (failures < most_failures && groups_.is_quicker(changes)) return;
     ++failures;
-    take_back(steps);
+    take_back(changes);
   }
 
   // What the groups cost that the longest way has more where a class moves to that level.
   [[nodiscard]] double group_cost(class_id id, std::uint32_t level) const {
-    const std::uint32_t now = known_[id], slack = depth_ - now - after_[id];
+    const std::uint32_t now = groups_.level_of(id), slack = groups_.slack_of(id);
     const double more = level > now + slack ? level - now - slack : 0;
-    return launch_.group * (level < now && slack == 0 ? -static_cast<double>(now - level) : more);
-  }
-
-  // Keeps what was changed if the whole gets quicker: the groups that change are those of what has become live or no
-  // longer is, of the classes that were changed, and of what waits for these.
-  bool is_quicker(std::span<const step> steps) {
-    keep_odd(turned_);
-    for (const auto [id, before] : steps) {
-      const std::uint32_t level = level_by(live_[id].node);
-      if (live_[id].uses > 0 && (level == known_[id] || (level != cyclic && follow(id, level)))) continue;
-      forget_moves();
-      return is_quicker();
-    }
-    differences_.clear();
-    const auto is_changed = [&](class_id id) { return std::ranges::find(steps, id, &step::changed) != steps.end(); };
-    for (const auto [id, before] : steps) {
-      note(before_[id] == unknown ? known_[id] : before_[id], before, false);
-      note(known_[id], live_[id].node, true);
-    }
-    bool is_cyclic = false;
-    for (class_id each : turned_) {
-      const bool is_new = live_[each].uses > 0;
-      const std::uint32_t at = is_new || before_[each] == unknown ? known_[each] : before_[each];
-      is_cyclic = is_cyclic || at >= cyclic;
-      note(at, live_[each].node, is_new);
-    }
-    for (class_id each : moves_) {
-      if (is_changed(each) || live_[each].uses == 0 || std::ranges::find(turned_, each) != turned_.end()) continue;
-      note(before_[each], live_[each].node, false);
-      note(known_[each], live_[each].node, true);
-    }
-    if (is_cyclic || !regroup()) {
-      forget_moves();
-      return false;
-    }
-    ++moved_;
-    find_ways(steps);
-    for (class_id each : moves_) before_[each] = unknown;
-    moves_.clear();
-    return true;
-  }
-  // Of classes that were turned several times, those that are now what they were not.
-  static void keep_odd(std::vector<class_id>& turned) {
-    std::ranges::sort(turned);
-    std::size_t kept = 0;
-    for (std::size_t i = 0, end = 0; i < turned.size(); i = end) {
-      for (end = i; end < turned.size() && turned[end] == turned[i];) ++end;
-      if ((end - i) % 2 != 0) turned[kept++] = turned[i];
-    }
-    turned.resize(kept);
-  }
-  // The same by all groups.
-  bool is_quicker() {
-    const double seconds = step_seconds();
-    if (seconds >= total_ - tolerance) return false;
-    ++moved_;
-    note_groups(seconds);
-    return true;
-  }
-
-  // Finds the levels of all that waits for a class, which is at `level` now. False where there is no end to it, as
-  // where a kernel would wait for itself.
-  bool follow(class_id id, std::uint32_t level) {
-    waiting_.clear();
-    move(id, level);
-    for (std::size_t next = 0; next < waiting_.size(); ++next) {
-      if (next > most_followed) return false;
-      const class_id each = waiting_[next];
-      const std::uint32_t found = level_by(live_[each].node);
-      if (found == known_[each]) continue;
-      if (found == cyclic && live_[each].uses > 0) return false;
-      move(each, found);
-    }
-    return true;
-  }
-  void move(class_id id, std::uint32_t level) {
-    if (before_[id] == unknown) before_[id] = known_[id], moves_.push_back(id);
-    known_[id] = level;
-    for_readers(id, [&](class_id reader) { waiting_.push_back(reader); });
-  }
-  void forget_moves() {
-    for (class_id each : moves_) known_[each] = std::exchange(before_[each], unknown);
-    moves_.clear();
-  }
-  // Those that read a class as they are chosen now, live or not.
-  template <class Visit>
-  void for_readers(class_id id, const Visit& visit) const {
-    for (class_id reader : classes_[id].readers) {
-      if (live_[reader].node != no_id && reads(live_[reader].node, id)) visit(reader);
-    }
-  }
-
-  struct difference {
-    std::uint32_t level;
-    enode_id node;
-    bool is_new;
-  };
-  void note(std::uint32_t level, enode_id node, bool is_new) {
-    if (launches(node)) differences_.push_back({level, node, is_new});
-  }
-  // Applies the differences to the groups if these get quicker.
-  bool regroup() {
-    struct known_time {
-      std::uint32_t level;
-      double seconds, busy;
-    };
-    small_vector<known_time, 8> times;
-    std::ranges::stable_sort(differences_, {}, &difference::level);
-    for (const difference& each : differences_) {
-      if (known_groups_.size() <= each.level) known_groups_.resize(each.level + 1);
-      const kernel_group& known = known_groups_[each.level];
-      if (times.empty() || times.back().level != each.level)
-        times.push_back({each.level, known.seconds(launch_), known.busy});
-    }
-    const auto apply = [&](bool forward) {
-      for (const difference& each : differences_) {
-        kernel_group& changed = known_groups_[each.level];
-        each.is_new == forward ? changed.add(time_[each.node]) : changed.remove(time_[each.node]);
-      }
-    };
-    apply(true);
-    double seconds = 0;
-    for (const known_time& each : times) seconds += known_groups_[each.level].seconds(launch_) - each.seconds;
-    const bool is_kept = seconds < -tolerance;
-    if (is_kept) {
-      total_ += seconds;
-    } else {
-      apply(false);
-      for (const known_time& each : times) known_groups_[each.level].busy = each.busy;
-    }
-    while (known_groups_.size() > 1 && known_groups_.back().empty()) known_groups_.pop_back();
-    depth_ = static_cast<std::uint32_t>(known_groups_.size()) - 1;
-    return is_kept;
-  }
-
-  // The longest ways to the end from what classes read before and read now, and from what that needs, if near; the
-  // next pass finds them all.
-  void find_ways(std::span<const step> steps) {
-    waiting_.clear();
-    const auto add = [&](enode_id node) {
-      const std::span<const class_id> operands = distinct_operands(node);
-      waiting_.insert(waiting_.end(), operands.begin(), operands.end());
-    };
-    for (const auto [id, before] : steps) add(before), add(live_[id].node);
-    for (class_id each : turned_) add(live_[each].node);
-    for (std::size_t next = 0; next < waiting_.size() && next <= most_followed; ++next) {
-      const class_id each = waiting_[next];
-      std::uint32_t most = 0;
-      for_readers(each, [&](class_id reader) {
-        if (live_[reader].uses > 0) most = std::max(most, after_[reader] + launches(live_[reader].node));
-      });
-      if (most == after_[each]) continue;
-      after_[each] = most;
-      if (live_[each].node != no_id) add(live_[each].node);
-    }
+    return table_.launch().group * (level < now && slack == 0 ? -static_cast<double>(now - level) : more);
   }
 
   // Adds one use of a class; what becomes live with it costs.
@@ -40724,7 +40717,7 @@ class extractor {
   }
   double turn(class_id id) {
     const enode_id node = live_[id].node;
-    for (class_id operand : distinct_operands(node)) pending_.push_back(operand);  // few: quicker than insert
+    for (class_id operand : table_.operands(node)) pending_.push_back(operand);  // few: quicker than insert
     if (by_groups_) turned_.push_back(id);
     return cost_[node];
   }
@@ -40732,8 +40725,8 @@ class extractor {
   // Switches a live class to another node and returns the change. New operands first: shared ones then never cascade.
   double change(class_id id, enode_id node) {
     double delta = cost_[node] - cost_[live_[id].node];
-    for (class_id operand : distinct_operands(node)) delta += acquire(operand);
-    for (class_id operand : distinct_operands(live_[id].node)) delta -= release(operand);
+    for (class_id operand : table_.operands(node)) delta += acquire(operand);
+    for (class_id operand : table_.operands(live_[id].node)) delta -= release(operand);
     live_[id].node = node;
     return delta;
   }
@@ -40743,10 +40736,10 @@ class extractor {
     const enode_id before = live_[id].node;
     enode_id best = allowed(before) ? before : no_id;
     double best_delta = 0, delta = 0;
-    for (enode_id node : classes_[id].candidates) {
+    for (enode_id node : table_[id].candidates) {
       if (node == live_[id].node || !allowed(node)) continue;
       delta += change(id, node);
-      if (best != no_id && delta >= best_delta - tolerance) continue;
+      if (best != no_id && delta >= best_delta - step_groups::tolerance) continue;
       best = node;
       best_delta = delta;
     }
@@ -40756,35 +40749,35 @@ class extractor {
   }
 
   void improve(class_id id) {
-    if (live_[id].uses == 0 || classes_[id].candidates.size() < 2) return;
+    if (live_[id].uses == 0 || table_[id].candidates.size() < 2) return;
     total_ += change_to_best(id, [](enode_id) { return true; });
   }
 
   // One class alone rarely gains by starting to read a value that nobody else reads yet (or by being the first to
   // stop): all readers of a shared value are moved together, and kept only if the sum falls.
   void improve_shared(class_id id) {
-    const class_choice& shared = classes_[id];
-    if (shared.readers.size() < 2 || shared.rank == unranked) return;
+    const choice_table::class_choice& shared = table_[id];
+    if (shared.readers.size() < 2 || !table_.has(id)) return;
     const bool was_live = live_[id].uses > 0;
-    step_list undo;
+    change_list undo;
     double delta = was_live ? 0 : acquire(id);  // held while the readers decide
     for (class_id reader : shared.readers) {
-      if (live_[reader].uses == 0 || classes_[reader].candidates.size() < 2) continue;
+      if (live_[reader].uses == 0 || table_[reader].candidates.size() < 2) continue;
       undo.push_back({reader, live_[reader].node});
-      delta += change_to_best(reader, [&](enode_id node) { return reads(node, id) != was_live; });
+      delta += change_to_best(reader, [&](enode_id node) { return table_.reads(node, id) != was_live; });
       if (live_[reader].node == undo.back().before) undo.pop_back();
     }
     if (!was_live) delta -= release(id);
-    if (delta < -tolerance) {
+    if (delta < -step_groups::tolerance) {
       total_ += delta;
       return;
     }
     take_back(undo);
   }
 
-  void take_back(const step_list& steps) {
-    for (std::size_t i = steps.size(); i-- > 0;) {
-      const auto [id, node] = steps[i];
+  void take_back(const change_list& changes) {
+    for (std::size_t i = changes.size(); i-- > 0;) {
+      const auto [id, node] = changes[i];
       if (live_[id].uses > 0) {
         change(id, node);
       } else {
@@ -40793,45 +40786,25 @@ class extractor {
     }
   }
 
-  [[nodiscard]] bool reads(enode_id node, class_id id) const {
-    const std::span<const class_id> operands = distinct_operands(node);
-    return std::find(operands.begin(), operands.end(), id) != operands.end();
-  }
-
-  static constexpr std::size_t most_followed = 256;
   static constexpr int most_failures = 2;
-  static constexpr double tolerance = 1e-13;  // seconds: below what any prediction means
-  const engine& g_;
-  const node_time& time_of_;
+  choice_table table_;
   node_penalty more_;
-  launch_time launch_;
-  std::vector<class_id> order_, roots_, operands_;  // operands: of each node, canonical and distinct
-  std::vector<std::size_t> first_operand_{0};       // and the end of the last one's
-  std::vector<class_choice> classes_;
-  std::vector<kernel_time> time_;
-  std::vector<double> cost_;  // of a kernel that is a group of its own; while groups are counted, without the group
-  bool by_groups_ = false;    // they are
   std::vector<live_class> live_;
+  std::vector<double> cost_;  // of a kernel that is a group of its own; while groups are counted, without the group
+  bool by_groups_ = false, known_by_groups_ = false;  // they are; in those costs
   std::vector<class_id> pending_;  // classes an acquire or release still has to visit: graphs are deeper than stacks
-  double total_ = 0;               // of what is live, first each kernel for itself, then group by group
-  std::vector<std::uint32_t> levels_, known_, after_;  // of classes; known: before the change that is looked at
-  std::uint32_t depth_ = 0;
-  std::vector<class_id> finished_;
-  std::vector<kernel_group> groups_, known_groups_;  // by level
-  std::vector<class_id> turned_;                     // by the changes looked at: became live or no longer are
-  std::vector<class_id> moves_, waiting_;            // classes at other levels by it, and those to look at for that
-  std::vector<std::uint32_t> before_;                // levels of these before it; unknown of all others
-  std::vector<difference> differences_;              // of groups
-  std::map<std::pair<float, float>, int> failures_;  // by what a change costs more and what it is of costs
-  std::size_t moved_ = 0;
+  std::vector<class_id> turned_;   // by the changes looked at: became live or no longer are
+  double total_ = 0;               // of what is live, each kernel for itself
+  step_groups groups_{table_, live_, turned_};
+  // By what a change costs more, what it is of costs, and the group where it is.
+  std::map<std::array<float, 3>, int> failures_;
 };
 
 }  // namespace detail
 
-MEGANEURA_INLINE extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
-                                    const node_time& time, const launch_time& launch, const growth& grow,
-                                    int max_passes, const node_penalty& more) {
-  detail::extractor work(g, order, roots, time, launch, more);
+MEGANEURA_INLINE extraction extract(const choice_table& from, const growth& grow, int max_passes,
+                                    const node_penalty& more) {
+  detail::extractor work(from, more);
   int passes = 0;
   work.repair(max_passes, passes);
   std::size_t offered = 0, merged = 0;
@@ -40856,10 +40829,8 @@ MEGANEURA_INLINE extraction extract(const engine& g, std::span<const class_id> o
   return result;
 }
 
-MEGANEURA_INLINE std::vector<alternative> compare(const engine& g, std::span<const class_id> order,
-                                                  std::span<const class_id> roots, const extraction& plan,
-                                                  const node_time& time, const launch_time& launch) {
-  detail::extractor work(g, order, roots, time, launch);
+MEGANEURA_INLINE std::vector<alternative> compare(const choice_table& from, const extraction& plan) {
+  detail::extractor work(from);
   work.take(plan);
   return work.alternatives();
 }
@@ -40940,7 +40911,7 @@ class plan_explainer {
   void find_others() {
     const auto time = [&](enode_id id) { return node_time(e_, id, options_.device); };
     for (const egraph::alternative& each :
-         egraph::compare(e_, all_.order, all_.roots, plan_, time, options_.device.launch)) {
+         egraph::compare({e_, all_.order, all_.roots, time, options_.device.launch}, plan_)) {
       std::vector<egraph::alternative>& known = others_[kernel_of(each.value)];
       if (std::abs(each.seconds) < told_apart) continue;  // the same in another order
       known.insert(std::ranges::upper_bound(known, each.seconds, {}, &egraph::alternative::seconds), each);
@@ -50924,6 +50895,427 @@ MEGANEURA_INLINE class_list engine::deciding_operands(enode_id id) const {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
+// Definitions for egraph/step_groups.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
+
+MEGANEURA_INLINE void group_order::assign(std::uint32_t count) {
+  at_.resize(count);
+  std::iota(at_.begin(), at_.end(), std::uint32_t{0});
+  sequence_ = position_ = at_;
+  dropped_.assign(count, false);
+}
+
+MEGANEURA_INLINE std::uint32_t group_order::insert(std::uint32_t position) {
+  const std::uint32_t made = all();
+  sequence_.insert(position == count() ? sequence_.end() : std::ranges::find(sequence_, at_[position]), made);
+  position_.push_back(0), dropped_.push_back(false);
+  number();
+  return made;
+}
+
+MEGANEURA_INLINE void group_order::take_back(std::uint32_t all_before) {
+  std::erase_if(sequence_, [&](std::uint32_t group) { return group >= all_before; });
+  position_.resize(all_before), dropped_.resize(all_before);
+  number();
+}
+
+MEGANEURA_INLINE void group_order::number() {
+  at_.clear();
+  for (std::uint32_t group : sequence_) {
+    position_[group] = count();
+    if (!dropped_[group]) at_.push_back(group);
+  }
+}
+
+MEGANEURA_INLINE void step_groups::find_levels(std::span<const class_id> from) {
+  for (class_id id : from) {
+    if (table_[id].rank != choice_table::unranked) pending_.push_back(id);
+    while (!pending_.empty()) {
+      const class_id next = pending_.back();
+      if (levels_[next] <= cyclic) {
+        pending_.pop_back();
+        continue;
+      }
+      levels_[next] = open;
+      std::uint32_t level = 0;
+      for (class_id operand : table_.operands(live_[next].node)) {
+        if (levels_[operand] == unknown) pending_.push_back(operand);
+        level = std::max(level, levels_[operand] == open ? cyclic : levels_[operand]);
+      }
+      if (level == unknown) continue;
+      levels_[next] = level == cyclic ? cyclic : level + table_.launches(live_[next].node);
+      finished_.push_back(next);
+    }
+  }
+}
+
+MEGANEURA_INLINE double step_groups::seconds_now() {
+  levels_.assign(table_.class_count(), unknown);
+  finished_.clear();
+  find_levels(table_.roots());
+  groups_.assign(1, {});
+  for (class_id id : finished_) {
+    if (levels_[id] == cyclic) return std::numeric_limits<double>::infinity();
+    if (groups_.size() <= levels_[id]) groups_.resize(levels_[id] + 1);
+    if (table_.launches(live_[id].node)) groups_[levels_[id]].add(table_.time(live_[id].node));
+  }
+  double seconds = 0;
+  for (const kernel_group& each : groups_) seconds += each.seconds(table_.launch());
+  return seconds;
+}
+
+MEGANEURA_INLINE void step_groups::note_groups(double seconds) {
+  total_ = seconds;
+  depth_ = static_cast<std::uint32_t>(groups_.size()) - 1;
+  latest_.assign(table_.class_count(), depth_);
+  for (std::size_t i = finished_.size(); i-- > 0;) {  // users before operands
+    const enode_id node = live_[finished_[i]].node;
+    const std::uint32_t before = latest_[finished_[i]] - table_.launches(node);
+    for (class_id operand : table_.operands(node)) latest_[operand] = std::min(latest_[operand], before);
+  }
+  members_.assign(groups_.size(), {}), not_after_.assign(groups_.size(), {});
+  for (class_id each : finished_) members_[levels_[each]].push_back(each), set_latest(each, latest_[each]);
+  kernels_.swap(groups_);
+  find_levels(table_.order());
+  std::uint32_t most = depth_;
+  for (class_id each : finished_) most = std::max(most, levels_[each] >= cyclic ? 0 : levels_[each]);
+  order_.assign(most + 1);
+  kernels_.resize(most + 1), members_.resize(most + 1), not_after_.resize(most + 1);
+  known_ = levels_;
+  before_.assign(table_.class_count(), unknown);
+  moves_.clear();
+}
+
+MEGANEURA_INLINE std::uint32_t step_groups::level_by(enode_id node) const {
+  std::uint32_t level = 0;
+  for (class_id operand : table_.operands(node)) level = std::max(level, level_of(operand));
+  return level >= cyclic ? cyclic : level + table_.launches(node);
+}
+
+MEGANEURA_INLINE std::uint32_t step_groups::slack_of(class_id id) const {
+  const std::uint32_t now = level_of(id), latest = order_.position(latest_[id]);
+  return latest > now ? latest - now : 0;
+}
+
+MEGANEURA_INLINE std::uint32_t step_groups::group_at(std::uint32_t level) {
+  if (level >= cyclic) return level;
+  while (order_.count() <= level) add_group(order_.count());
+  return order_.at(level);
+}
+
+MEGANEURA_INLINE std::uint32_t step_groups::add_group(std::uint32_t level) {
+  kernels_.emplace_back(), members_.emplace_back(), not_after_.emplace_back();
+  return order_.insert(level);
+}
+MEGANEURA_INLINE double step_groups::look_at(std::span<const choice_change> changes) {
+  keep_odd();
+  groups_before_ = order_.all();
+  differences_.clear();
+  is_whole_ = false;
+  if (!follow(changes)) {
+    forget();
+    if (!shift(changes)) {
+      forget();
+      is_whole_ = true;
+      return seconds_now() - total_;
+    }
+  }
+  const auto is_changed = [&](class_id id) {
+    return std::ranges::find(changes, id, &choice_change::changed) != changes.end();
+  };
+  for (const auto [id, before] : changes) {
+    note(before_[id] == unknown ? known_[id] : before_[id], before, false);
+    note(known_[id], live_[id].node, true);
+  }
+  for (class_id each : turned_) {
+    const bool is_new = live_[each].uses > 0;
+    const std::uint32_t at = is_new || before_[each] == unknown ? known_[each] : before_[each];
+    if (at >= cyclic) return std::numeric_limits<double>::infinity();
+    note(at, live_[each].node, is_new);
+  }
+  for (class_id each : moves_) {
+    if (is_changed(each) || live_[each].uses == 0 || std::ranges::find(turned_, each) != turned_.end()) continue;
+    note(before_[each], live_[each].node, false);
+    note(known_[each], live_[each].node, true);
+  }
+  return regrouped_seconds();
+}
+
+MEGANEURA_INLINE double step_groups::seconds_more(std::span<const choice_change> changes) {
+  const double seconds = look_at(changes);
+  forget();
+  return seconds;
+}
+
+MEGANEURA_INLINE bool step_groups::is_quicker(std::span<const choice_change> changes) {
+  const double seconds = look_at(changes);
+  if (!(seconds < -tolerance)) {
+    forget();
+    return false;
+  }
+  ++moved_;
+  if (is_whole_) {
+    note_groups(total_ + seconds);
+    return true;
+  }
+  total_ += seconds;
+  keep(changes);
+  return true;
+}
+
+MEGANEURA_INLINE void step_groups::keep_odd() {
+  std::ranges::sort(turned_);
+  std::size_t kept = 0;
+  for (std::size_t i = 0, end = 0; i < turned_.size(); i = end) {
+    for (end = i; end < turned_.size() && turned_[end] == turned_[i];) ++end;
+    if ((end - i) % 2 != 0) turned_[kept++] = turned_[i];
+  }
+  turned_.resize(kept);
+}
+
+MEGANEURA_INLINE bool step_groups::follow(std::span<const choice_change> changes) {
+  for (class_id each : turned_) {
+    if (live_[each].uses > 0 && level_by(live_[each].node) != level_of(each)) return false;
+  }
+  for (const auto [id, before] : changes) {
+    const std::uint32_t level = level_by(live_[id].node);
+    if (live_[id].uses > 0 && level != level_of(id) && (level == cyclic || !follow(id, level))) return false;
+  }
+  return true;
+}
+
+MEGANEURA_INLINE bool step_groups::follow(class_id id, std::uint32_t level) {
+  waiting_.clear();
+  const auto to = [&](class_id each, std::uint32_t found) {
+    move(each, group_at(found));
+    for_readers(each, [&](class_id reader) { waiting_.push_back(reader); });
+  };
+  to(id, level);
+  for (std::size_t next = 0; next < waiting_.size(); ++next) {
+    if (next > most_followed) return false;
+    const class_id each = waiting_[next];
+    const std::uint32_t found = level_by(live_[each].node);
+    if (found == level_of(each)) continue;
+    if (found == cyclic && live_[each].uses > 0) return false;
+    to(each, found);
+  }
+  return true;
+}
+
+MEGANEURA_INLINE void step_groups::move(class_id id, std::uint32_t group) {
+  if (before_[id] == unknown) before_[id] = known_[id], moves_.push_back(id);
+  known_[id] = group;
+}
+
+MEGANEURA_INLINE void step_groups::forget() {
+  for (class_id each : moves_) known_[each] = std::exchange(before_[each], unknown);
+  moves_.clear();
+  if (order_.all() == groups_before_) return;
+  order_.take_back(groups_before_);
+  kernels_.resize(groups_before_), members_.resize(groups_before_), not_after_.resize(groups_before_);
+}
+
+MEGANEURA_INLINE bool step_groups::shift(std::span<const choice_change> changes) {
+  small_vector<class_id, 16> placed;
+  for (class_id each : turned_) {
+    if (live_[each].uses > 0) placed.push_back(each);
+  }
+  std::ranges::stable_sort(placed, {}, [&](class_id id) { return level_of(id); });
+  for (const auto [id, before] : changes) {
+    if (live_[id].uses > 0 && std::ranges::find(placed, id) == placed.end()) placed.push_back(id);
+  }
+  for (std::size_t i = 0; i < placed.size(); ++i) {
+    if (!place(placed[i], std::span<const class_id>(placed.data(), i))) return false;
+  }
+  closed_.clear();
+  const auto close_after = [&](std::uint32_t first, std::uint32_t last) {  // the last one first
+    for (std::uint32_t level = last; level > first; --level) {
+      if (std::ranges::none_of(placed, [&](class_id id) { return level_of(id) == level; })) close(level);
+    }
+  };
+  for (const auto [id, before] : changes) {
+    if (before_[id] < cyclic) close_after(level_of(id), order_.position(before_[id]));
+  }
+  for (class_id each : turned_) {
+    if (live_[each].uses == 0 && known_[each] < cyclic) close_after(level_of(each) - 1, level_of(each));
+  }
+  return true;
+}
+
+MEGANEURA_INLINE bool step_groups::place(class_id id, std::span<const class_id> before) {
+  const std::uint32_t level = level_by(live_[id].node), next = next_reader(id);
+  if (level >= cyclic) return false;
+  if (level < next) {
+    if (level != level_of(id)) move_along(id, group_at(level));
+    return true;
+  }
+  while (!table_.launches(live_[id].node)) id = table_.operands(live_[id].node)[0];  // which is at the same level
+  const std::uint32_t behind = level + 1;  // what waits for it; groups come in between for it and what it waits for
+  for (std::uint32_t i = next; i < behind; ++i) add_group(next);
+  move_along(id, group_at(level));
+  for (class_id each : before) {
+    if (level_of(each) >= behind) move_along(each, group_at(level_by(live_[each].node)));
+  }
+  pull(next, behind);
+  const std::uint32_t found = level_by(live_[id].node);
+  if (found < level) move_along(id, group_at(found));
+  return found <= level;
+}
+
+MEGANEURA_INLINE void step_groups::pull(std::uint32_t first, std::uint32_t behind) {
+  const auto& members = members_[order_.at(behind)];
+  waiting_.assign(members.begin(), members.end());
+  for (std::size_t next = 0; next < waiting_.size() && next < most_followed; ++next) {
+    const class_id each = waiting_[next];
+    if (live_[each].uses == 0 || level_of(each) <= first) continue;
+    const std::uint32_t found = level_by(live_[each].node);
+    if (found >= level_of(each)) continue;
+    move(each, order_.at(found));
+    for_readers(each, [&](class_id reader) { waiting_.push_back(reader); });
+  }
+}
+
+MEGANEURA_INLINE std::uint32_t step_groups::next_reader(class_id id) const {
+  std::uint32_t next = unknown;
+  for_readers(id, [&](class_id reader) {
+    if (live_[reader].uses == 0) return;
+    next = std::min(next, table_.launches(live_[reader].node) ? level_of(reader) : next_reader(reader));
+  });
+  return next;
+}
+
+MEGANEURA_INLINE void step_groups::move_along(class_id id, std::uint32_t group) {
+  move(id, group);
+  for_readers(id, [&](class_id reader) {
+    if (!table_.launches(live_[reader].node)) move_along(reader, group);
+  });
+}
+
+MEGANEURA_INLINE void step_groups::close(std::uint32_t level) {
+  if (level == 0 || level >= depth_ || std::ranges::find(closed_, level) != closed_.end()) return;
+  const std::uint32_t group = order_.at(level);
+  delayed_.clear();
+  for (class_id each : members_[group]) {
+    if (known_[each] != group || live_[each].uses == 0) continue;
+    if (delayed_.size() == most_delayed) return;
+    delayed_.push_back({each, behind(level)});
+  }
+  for (std::size_t next = 0; next < delayed_.size(); ++next) {
+    const delayed now = delayed_[next];
+    bool can_wait = true;
+    for_readers(now.id, [&](class_id reader) {
+      const std::uint32_t least = table_.launches(live_[reader].node) ? behind(now.level) : now.level;
+      can_wait = can_wait && (level_of(reader) > now.level || delay(reader, least));
+    });
+    if (!can_wait) return;
+  }
+  for (const delayed each : delayed_) move(each.id, order_.at(each.level));
+  closed_.push_back(level);
+}
+
+MEGANEURA_INLINE std::uint32_t step_groups::behind(std::uint32_t level) const {
+  do ++level;
+  while (std::ranges::find(closed_, level) != closed_.end());
+  return level;
+}
+
+MEGANEURA_INLINE bool step_groups::delay(class_id id, std::uint32_t level) {
+  if (live_[id].uses == 0) return true;
+  if (delayed_.size() == most_delayed || level > depth_ || order_.position(latest_[id]) < level) return false;
+  delayed_.push_back({id, level});
+  return true;
+}
+
+MEGANEURA_INLINE void step_groups::note(std::uint32_t group, enode_id node, bool is_new) {
+  if (table_.launches(node)) differences_.push_back({group, node, is_new});
+}
+
+MEGANEURA_INLINE void step_groups::find_depth() {
+  depth_ = order_.count() - 1;
+  while (depth_ > 0 && kernels_[order_.at(depth_)].empty()) --depth_;
+}
+
+MEGANEURA_INLINE void step_groups::apply_differences(bool forward) {
+  for (const difference& each : differences_) {
+    kernel_group& changed = kernels_[each.group];
+    each.is_new == forward ? changed.add(table_.time(each.node)) : changed.remove(table_.time(each.node));
+  }
+}
+
+MEGANEURA_INLINE double step_groups::regrouped_seconds() {
+  struct known_time {
+    std::uint32_t group;
+    double seconds, busy;
+  };
+  small_vector<known_time, 8> times;
+  std::ranges::stable_sort(differences_, {}, &difference::group);
+  for (const difference& each : differences_) {
+    const kernel_group& known = kernels_[each.group];
+    if (times.empty() || times.back().group != each.group)
+      times.push_back({each.group, known.seconds(table_.launch()), known.busy});
+  }
+  apply_differences(true);
+  double seconds = 0;
+  for (const known_time& each : times) seconds += kernels_[each.group].seconds(table_.launch()) - each.seconds;
+  apply_differences(false);
+  for (const known_time& each : times) kernels_[each.group].busy = each.busy;
+  return seconds;
+}
+
+MEGANEURA_INLINE void step_groups::keep(std::span<const choice_change> changes) {
+  apply_differences(true);
+  const auto note_member = [&](class_id id) {
+    if (live_[id].uses > 0 && known_[id] < cyclic) members_[known_[id]].push_back(id);
+  };
+  for (class_id each : turned_) note_member(each);
+  for (const auto [id, before] : changes) note_member(id);
+  for (class_id each : moves_) note_member(each), before_[each] = unknown;
+  moves_.clear();
+  find_depth();
+  waiting_.clear();
+  for (const difference& each : differences_) {
+    if (!kernels_[each.group].empty() || order_.is_dropped(each.group) || order_.position(each.group) >= depth_)
+      continue;
+    order_.drop(each.group);
+    waiting_.insert(waiting_.end(), not_after_[each.group].begin(), not_after_[each.group].end());
+  }
+  find_depth();
+  find_ways(changes);
+}
+
+MEGANEURA_INLINE void step_groups::set_latest(class_id id, std::uint32_t group) {
+  latest_[id] = group;
+  not_after_[group].push_back(id);
+}
+
+MEGANEURA_INLINE void step_groups::find_ways(std::span<const choice_change> changes) {
+  const auto add = [&](enode_id node) {
+    const std::span<const class_id> operands = table_.operands(node);
+    waiting_.insert(waiting_.end(), operands.begin(), operands.end());
+  };
+  for (const auto [id, before] : changes) add(before), add(live_[id].node);
+  for (class_id each : turned_) add(live_[each].node);
+  for (std::size_t next = 0; next < waiting_.size() && next <= most_followed; ++next) {
+    const class_id each = waiting_[next];
+    std::uint32_t latest = depth_;
+    for_readers(each, [&](class_id reader) {
+      const std::uint32_t at = order_.position(latest_[reader]), launched = table_.launches(live_[reader].node);
+      if (live_[reader].uses > 0) latest = std::min(latest, at < launched ? 0 : at - launched);
+    });
+    if (order_.at(latest) == latest_[each]) continue;
+    set_latest(each, order_.at(latest));
+    if (live_[each].node != no_id) add(live_[each].node);
+  }
+}
+MEGANEURA_INLINE void step_groups::take_in(class_id several) {
+  const std::size_t slots = table_.class_count();
+  levels_.resize(slots, unknown), known_.resize(slots, unknown), before_.resize(slots, unknown);
+  latest_.resize(slots, order_.at(depth_));
+  known_[several] = group_at(level_by(live_[several].node));
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
 // Definitions for kernels/argsort.hpp.
 // Numbers as words that are in the same order.
 

@@ -64,7 +64,7 @@ class egraph_forms {
     };
     egraph::extraction taken;
     try {
-      taken = egraph::extract(e_, order, std::vector{own}, time_of, {});
+      taken = egraph::extract({e_, order, std::vector{own}, time_of, {}});
     } catch (const error&) {
       return no_id;
     }

@@ -240,7 +240,7 @@ inline egraph::node_time gym_time(const gym_graph& g) {
   return [&g](egraph::enode_id node) { return kernel_time{g.costs[node], g.costs[node]}; };
 }
 inline egraph::extraction extract_gym(const gym_graph& g) {
-  return egraph::extract(g.graph, g.order, g.roots, gym_time(g), launch_time{});
+  return egraph::extract({g.graph, g.order, g.roots, gym_time(g), launch_time{}});
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::support

@@ -155,7 +155,7 @@ TEST(egraph_extract, other_ways_cost_what_a_plan_with_them_does) {
     const support::exact_choice choices(all.graph, all.roots, time, s->optimize.device.launch);
     if (!choices.is_small()) continue;
     for (const egraph::alternative& each :
-         egraph::compare(all.graph, all.order, all.roots, taken, time, s->optimize.device.launch)) {
+         egraph::compare({all.graph, all.order, all.roots, time, s->optimize.device.launch}, taken)) {
       EXPECT_NE(taken.chosen[each.value], each.node);
       egraph::extraction with;
       with.chosen.assign(all.graph.class_slots(), no_id);

@@ -2,12 +2,9 @@
 // Extraction: one node for each needed class, with shared values counted once.
 #pragma once
 #include <meganeura/core/error.hpp>
-#include <meganeura/core/kernel_group.hpp>
-#include <meganeura/core/kernel_time.hpp>
-#include <meganeura/egraph/egraph.hpp>
+#include <meganeura/egraph/choice_table.hpp>
 
 #include <functional>
-#include <span>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
@@ -22,8 +19,6 @@ struct extraction {
   std::size_t moved = 0;                // changes for the groups' sake
 };
 
-/// Of a node; infinite for what no kernel computes.
-using node_time = std::function<kernel_time(enode_id)>;
 using node_penalty = std::function<double(enode_id)>;  // seconds
 /// What a growth asks of the choice.
 struct choice_so_far {
@@ -39,11 +34,9 @@ using growth = std::function<void(const extraction& chosen, const choice_so_far&
 /// gets cheaper (at most `max_passes`), then what `grow` adds; until here each kernel is a group of its own. At last
 /// changes that make the whole quicker, as its groups run, what `grow` adds to these, and such changes once more.
 /// `more`: seconds that a node is taken to cost beside its time until then, so that such are chosen for the groups'
-/// sake alone. `order` names the classes, operands before users as far as possible. Errors: internal when a root has no
-/// kernel.
-[[nodiscard]] extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
-                                 const node_time& time, const launch_time& launch, const growth& grow = {},
-                                 int max_passes = 8, const node_penalty& more = {});
+/// sake alone.
+[[nodiscard]] extraction extract(const choice_table& from, const growth& grow = {}, int max_passes = 8,
+                                 const node_penalty& more = {});
 
 /// Another way to compute a value, all else as it is, and how many seconds more the whole would take by it.
 struct alternative {
@@ -52,9 +45,7 @@ struct alternative {
   double seconds = 0;
 };
 /// All there are for what is chosen in `plan`, which `extract` made of the same.
-[[nodiscard]] std::vector<alternative> compare(const engine& g, std::span<const class_id> order,
-                                               std::span<const class_id> roots, const extraction& plan,
-                                               const node_time& time, const launch_time& launch);
+[[nodiscard]] std::vector<alternative> compare(const choice_table& from, const extraction& plan);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 

@@ -93,7 +93,7 @@ class plan_explainer {
   void find_others() {
     const auto time = [&](enode_id id) { return node_time(e_, id, options_.device); };
     for (const egraph::alternative& each :
-         egraph::compare(e_, all_.order, all_.roots, plan_, time, options_.device.launch)) {
+         egraph::compare({e_, all_.order, all_.roots, time, options_.device.launch}, plan_)) {
       std::vector<egraph::alternative>& known = others_[kernel_of(each.value)];
       if (std::abs(each.seconds) < told_apart) continue;  // the same in another order
       known.insert(std::ranges::upper_bound(known, each.seconds, {}, &egraph::alternative::seconds), each);

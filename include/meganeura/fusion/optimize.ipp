@@ -364,23 +364,14 @@ struct left_out {
   }
 };
 
-// Times of nodes that were asked for.
-using known_times = std::vector<std::optional<kernel_time>>;
-
-inline extraction choose_without(saturated_graph& all, const optimize_options& options, const left_out& without,
-                                 known_times& times) {
-  const auto time = [&](enode_id id) {
-    if (times.size() <= id) times.resize(all.graph.node_count());
-    if (!times[id]) times[id] = node_time(all.graph, id, options.device);
-    return *times[id];
-  };
+inline extraction choose_without(saturated_graph& all, const egraph::choice_table& from,
+                                 const optimize_options& options, const left_out& without) {
   const auto more = [&](enode_id id) { return without.has(all.graph, id) ? without.seconds : 0; };
   const auto merge = [&](const extraction& chosen, const egraph::choice_so_far& choice) {
     merge_regions(all.graph, chosen, options.region, choice);
   };
   const bool merges = has(all.enabled, structural::merge_regions);
-  return egraph::extract(all.graph, all.order, all.roots, time, options.device.launch,
-                         merges ? egraph::growth(merge) : egraph::growth(), options.search_passes, more);
+  return egraph::extract(from, merges ? egraph::growth(merge) : egraph::growth(), options.search_passes, more);
 }
 
 }  // namespace detail
@@ -391,12 +382,13 @@ inline extraction choose_without(saturated_graph& all, const optimize_options& o
 // such whose weights are many, what comes of these.
 MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options& options) {
   detail::left_out without{.prologues = true};
-  detail::known_times times;
-  extraction best = detail::choose_without(all, options, without, times);
+  const auto time = [&](enode_id id) { return node_time(all.graph, id, options.device); };
+  const egraph::choice_table table(all.graph, all.order, all.roots, time, options.device.launch);
+  extraction best = detail::choose_without(all, table, options, without);
   if (options.search_passes == 0) return best;
   without.seconds += best.seconds;
   const auto attempt = [&](const detail::left_out& more) {
-    extraction found = detail::choose_without(all, options, more, times);
+    extraction found = detail::choose_without(all, table, options, more);
     if (found.seconds >= best.seconds) return;
     best = std::move(found);
     without = more;
