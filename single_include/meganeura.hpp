@@ -30640,6 +30640,7 @@ class choice_table {
   [[nodiscard]] const launch_time& launch() const { return launch_; }
   [[nodiscard]] std::span<const class_id> order() const { return order_; }
   [[nodiscard]] std::span<const class_id> roots() const { return roots_; }
+  [[nodiscard]] bool is_root(class_id id) const { return id < is_root_.size() && is_root_[id]; }
   [[nodiscard]] const class_choice& operator[](class_id id) const { return classes_[id]; }
   [[nodiscard]] bool has(class_id id) const { return id < classes_.size() && classes_[id].rank != unranked; }
   [[nodiscard]] bool is_known(enode_id node) const { return times_[node].alone >= 0; }
@@ -30676,7 +30677,8 @@ class choice_table {
   node_time time_of_;
   launch_time launch_;
   std::vector<class_id> order_, roots_, operands_;  // operands: of each node
-  std::vector<std::size_t> first_operand_{0};       // and the end of the last one's
+  std::vector<bool> is_root_;
+  std::vector<std::size_t> first_operand_{0};  // and the end of the last one's
   std::vector<class_choice> classes_;
   std::vector<kernel_time> times_;  // less than 0 where none was asked for
 };
@@ -30902,6 +30904,274 @@ class word_pool {
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// How attention is cut up, on matrix units and without, for its cost and for its kernels alike.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+/// What there are most of: wider heads leave no room in workgroup memory, and longer rows are added up block by block
+/// with ever more rounding.
+inline constexpr std::int64_t widest_head = 256, most_keys = 16384;
+/// Of the rate of products, what attention reaches on a device that it fills (a fifth to a half of it on an H100), and
+/// on a software device, whose workgroup memory is memory (a tenth on lavapipe).
+inline constexpr double attention_share = 0.33, attention_share_of_processors = 0.08;
+
+/// A workgroup of `invocations` has `rows` queries of one head and goes through their keys, `keys` at a time. For
+/// gradients of keys and values these are rows of keys, and blocks of queries.
+struct attention_tiles {
+  static constexpr std::uint32_t invocations = 128;
+  std::uint32_t rows = 0, keys = 0;       // 0: there is none that fits
+  std::uint32_t width = 0, channels = 0;  // in groups of four
+  std::int64_t count = 0;                 // of workgroups
+
+  /// Of a row of that many groups of four in workgroup memory: odd, so that neighbouring rows lie on other banks.
+  [[nodiscard]] static constexpr std::uint32_t pitch(std::uint32_t fours) { return fours | 1u; }
+  [[nodiscard]] constexpr std::uint32_t shared_bytes() const {
+    return 16 * ((rows + keys) * pitch(width) + keys * pitch(channels)) + 4 * (2 * rows * keys + rows);
+  }
+  /// Of kernels of gradients, which have rows of both widths, of queries and of keys.
+  [[nodiscard]] constexpr std::uint32_t shared_bytes_of_gradients(attention_form form) const {
+    const bool by_keys = form == attention_form::key_gradients;
+    return 16 * (rows + keys) * (pitch(width) + pitch(channels)) + 4 * rows * keys * (by_keys ? 2 : 1) +
+           12 * (by_keys ? keys : rows);
+  }
+};
+
+namespace detail {
+
+// Of an invocation of the multiply-add kernels, at most.
+[[nodiscard]] inline std::int64_t loops_of(const attention_tiles& tiles, attention_form form, std::int64_t others) {
+  const auto products = [](std::int64_t fours) {
+    return fours % 4 == 0 ? fours / 4 : fours % 2 == 0 ? fours / 2 : fours;
+  };
+  const std::int64_t sums = tiles.keys / 8 + 1, width = products(tiles.width) + 1;
+  const std::int64_t block =
+      form == attention_form::output
+          ? width + sums
+          : width + products(tiles.channels) + 1 + sums * (form == attention_form::key_gradients ? 2 : 1);
+  return ceil_div<std::int64_t>(others, tiles.keys) * (block + 1);
+}
+
+}  // namespace detail
+
+[[nodiscard]] inline attention_tiles tiles_of_attention(const attention_attribute& node, const device_profile& device) {
+  const auto [batch, queries, channels, keys, width] = node.sizes();
+  attention_tiles tiles;
+  if (std::max(width, channels) > widest_head || keys > most_keys) return tiles;
+  tiles.width = static_cast<std::uint32_t>(ceil_div(width, 4));
+  tiles.channels = static_cast<std::uint32_t>(ceil_div(channels, 4));
+  const bool is_output = node.form == attention_form::output;
+  const bool by_keys = node.form == attention_form::key_gradients;
+  const std::int64_t own = by_keys ? keys : queries, others = by_keys ? queries : keys;
+  for (const std::uint32_t rows : {32u, 16u, 8u}) {
+    for (const std::uint32_t block : {32u, 16u}) {
+      attention_tiles asked = tiles;
+      asked.rows = rows, asked.keys = block;
+      asked.count = batch * ceil_div(own, rows);
+      const std::uint32_t bytes = is_output ? asked.shared_bytes() : asked.shared_bytes_of_gradients(node.form);
+      const bool ends = device.max_loop_iterations == 0 || detail::loops_of(asked, node.form, others) <=
+                                                               static_cast<std::int64_t>(device.max_loop_iterations);
+      if (bytes > device.max_shared_bytes || !ends) continue;
+      tiles = asked;
+      if (asked.count >= static_cast<std::int64_t>(device.compute_units) || !device.parallel) return tiles;
+      break;
+    }
+  }
+  return tiles;
+}
+
+// ---- on matrix units ------------------------------------------------------------------------------------------------
+
+/// What is staged of a row that long: a multiple of what a unit takes.
+[[nodiscard]] constexpr std::uint32_t padded(std::uint32_t length, const matrix_shape& unit) {
+  return ceil_div(length, unit.k) * unit.k;
+}
+/// From one row to the next, in groups of four f16; 16 bytes of padding.
+[[nodiscard]] constexpr std::uint32_t staged_line(std::uint32_t length, const matrix_shape& unit) {
+  return padded(length, unit) / 4 + 2;
+}
+/// Neighbouring invocations that share a staged row.
+[[nodiscard]] constexpr std::uint32_t lanes_of_row(std::uint32_t length, const matrix_shape& unit) {
+  return std::bit_ceil(padded(length, unit) / 4);
+}
+/// From one row of sums to the next where shares of rows meet, in groups of two f32; 16 bytes of padding.
+[[nodiscard]] constexpr std::uint32_t exchange_line(std::uint32_t channels, const matrix_shape& unit) {
+  return (padded(channels, unit) + 4) / 2;
+}
+/// Of four f16: a block of keys and values in the place of the queries, whose fragments stay in registers, and in
+/// that of both what was added up. Of gradients blocks are such of the other kind of rows, and own rows are two
+/// tensors, which are staged in turn where they stay in registers.
+[[nodiscard]] constexpr std::uint32_t staged_elements(const attention_schedule& s, attention_form form,
+                                                      std::uint32_t width, std::uint32_t channels,
+                                                      const device_profile& device) {
+  const matrix_shape& unit = device.unit;
+  const bool is_output = form == attention_form::output;
+  const std::uint32_t rows = s.terms() * s.subgroups / s.parts * unit.m;
+  const std::uint32_t lines = staged_line(width, unit) + staged_line(channels, unit);
+  const std::uint32_t block = s.terms() * s.keys * lines;
+  const std::uint32_t exchange =
+      s.subgroups * unit.m * exchange_line(is_output ? channels : std::max(width, channels), unit);
+  const bool is_kept = device.matrix_units == matrix_units::cooperative;
+  const std::uint32_t wider = staged_line(is_output ? width : std::max(width, channels), unit);
+  if (is_kept) return std::max({rows * wider, block, exchange});
+  return std::max(rows * (is_output ? staged_line(width, unit) : lines) + block, exchange);
+}
+/// Bytes of workgroup memory.
+[[nodiscard]] inline std::uint32_t shared_bytes_of(const attention_schedule& s, const attention_attribute& node,
+                                                   const device_profile& device) {
+  const matrix_shape& unit = device.unit;
+  const auto width = static_cast<std::uint32_t>(node.sizes()[4]),
+             channels = static_cast<std::uint32_t>(node.sizes()[2]);
+  const std::uint32_t rows = s.subgroups * unit.m;
+  // Factors, and of the output totals and notes, of gradients what is known of queries and one note.
+  const std::uint32_t more = node.form == attention_form::output
+                                 ? rows / s.parts + s.keys + 2 * rows + padded(channels, unit) + 4 +
+                                       (s.prepared ? s.keys : padded(channels, unit))
+                                 : 2 * (rows / s.parts + s.keys) + 3 * s.keys + 1;
+  // Where units are emulated, results meet there.
+  const std::uint32_t meeting =
+      device.matrix_units == matrix_units::emulated ? 8 * rows * unit.n + 4 * s.subgroups * device.subgroup_size : 0;
+  return 8 * staged_elements(s, node.form, width, channels, device) + 4 * more + meeting;
+}
+
+/// Wider heads leave no registers for their fragments, nor do gradients of such as are wider than this both together.
+inline constexpr std::int64_t widest_head_on_units = 128, widest_gradient_on_units = 192;
+
+namespace detail {
+
+// Of an invocation where units are emulated, at most: drivers may end it behind so many.
+[[nodiscard]] inline bool ends_in_time(const attention_schedule& s, const attention_attribute& node,
+                                       const device_profile& device) {
+  if (device.matrix_units != matrix_units::emulated || device.max_loop_iterations == 0) return true;
+  const auto [batch, queries, channels, keys, width] = node.sizes();
+  const matrix_shape& unit = device.unit;
+  const std::int64_t results = unit.m * unit.n / device.subgroup_size, products = s.terms() == 2 ? 3 : 1;
+  const std::int64_t fragments = s.keys / s.parts / unit.n;
+  const auto of = [&](std::int64_t length) {
+    return ceil_div<std::int64_t>(length, unit.k) * results * (unit.k * products + 6);
+  };
+  const bool is_output = node.form == attention_form::output, by_keys = node.form == attention_form::key_gradients;
+  const std::int64_t others = by_keys ? queries : keys;
+  const std::int64_t block = is_output ? fragments * (of(width) + of(channels) + 12 * results) + of(channels)
+                                       : fragments * (2 * of(width) + (by_keys ? 2 : 1) * of(channels) + 40 * results);
+  const std::int64_t rows = s.subgroups / s.parts * unit.m;
+  const auto one_by_one = [&](std::int64_t length, std::int64_t each) {
+    return ceil_div<std::int64_t>(rows * ceil_div<std::int64_t>(length, 4), s.subgroups * device.subgroup_size) *
+           others * each;
+  };
+  const std::int64_t alone =
+      is_output ? one_by_one(channels, width + 2)
+                : one_by_one(width, width + channels + 3) + (by_keys ? one_by_one(channels, width + channels + 3) : 0);
+  return (is_output ? 2 : 1) * (ceil_div<std::int64_t>(others, s.keys) * (block + 8) + 64 * results) + alone <=
+         static_cast<std::int64_t>(device.max_loop_iterations);
+}
+
+}  // namespace detail
+
+/// Whether the device has such units, whose results lie in rows, and room for it.
+[[nodiscard]] inline bool fits(const attention_schedule& s, const attention_attribute& node,
+                               const device_profile& device) {
+  const auto [batch, queries, channels, keys, width] = node.sizes();
+  const matrix_shape& unit = device.unit;
+  const bool emulated = device.matrix_units == matrix_units::emulated;
+  const bool has_rows = emulated ? unit.n == unit.k && is_usable(unit, device.subgroup_size)
+                                 : device.matrix_units == matrix_units::cooperative && device.fragments_by_rows;
+  if (node.form != attention_form::output && width + channels > widest_gradient_on_units) return false;
+  if (!has_rows || std::max(width, channels) > widest_head_on_units || keys > most_keys) return false;
+  if (s.subgroups == 0 || s.parts == 0 || s.subgroups % s.parts != 0) return false;
+  if (s.keys == 0 || s.keys % (s.parts * unit.n) != 0) return false;
+  const std::uint32_t threads = s.subgroups * device.subgroup_size, rows = s.subgroups / s.parts * unit.m;
+  for (const std::int64_t length : {width, channels}) {
+    const std::uint32_t each = lanes_of_row(static_cast<std::uint32_t>(length), unit);
+    if (threads % each != 0 || (s.prepared && padded(static_cast<std::uint32_t>(length), unit) % 8 != 0)) return false;
+    // All arrive where lanes meet in workgroup memory.
+    if (emulated && (s.keys * each % threads != 0 || rows * each % threads != 0)) return false;
+  }
+  return threads <= device.max_invocations && shared_bytes_of(s, node, device) <= device.max_shared_bytes &&
+         detail::ends_in_time(s, node, device);
+}
+
+/// A schedule with its seconds alone.
+struct attention_choice {
+  attention_schedule schedule;
+  double seconds = std::numeric_limits<double>::infinity();
+};
+
+/// What there is to choose from, of those that have prepared rows where the node's has.
+[[nodiscard]] inline std::vector<attention_schedule> attention_schedules(product_arithmetic arithmetic,
+                                                                         const attention_attribute& node,
+                                                                         const device_profile& device) {
+  std::vector<attention_schedule> found;
+  for (const std::uint32_t subgroups : {8u, 4u, 2u}) {
+    for (const std::uint32_t parts : {1u, 2u, 4u, 8u}) {
+      for (const std::uint32_t keys : {128u, 64u, 32u, 16u, 8u}) {
+        // Software drivers take long to compile more barriers.
+        if (device.matrix_units == matrix_units::emulated && keys != parts * device.unit.n) continue;
+        const attention_schedule asked{arithmetic, subgroups, parts, keys, node.schedule.prepared};
+        if (fits(asked, node, device)) found.push_back(asked);
+      }
+    }
+  }
+  return found;
+}
+
+/// How much longer than in a product a term of a score takes here, with its share of all else, and staging; of a
+/// product's way to its first terms, how much longer that of queries, keys and values is, and of gradients, which read
+/// more. As measured on an H100, where eight subgroups keep a multiprocessor busy.
+struct attention_costs {
+  double term, stage, way, way_of_gradients;
+};
+inline constexpr attention_costs split_attention{44, 3.5, 1.6, 3.6}, rounded_attention{21, 5.2, 1.6, 1.6};
+/// Where rows come prepared: of a product's way to its first terms, how much longer that of workgroups which begin
+/// together is, and what gradients, which read more, take besides; and how much of it a block of rows is on its way and
+/// waits for barriers, next to whose terms staging is nothing. 189 and 243 kernels on an H100 within 13 and 17 %.
+struct prepared_attention_costs {
+  double term, way, more_of_gradients, step;
+};
+inline constexpr prepared_attention_costs split_prepared{41.7, 1.3, 2.3, 0.08},
+    rounded_prepared{18.4, 1.35, 1.0, 0.096};
+/// Each share of a row's keys weighs anew what it has added up: 1500x1500x6/6x64 took 44.7 us whole and 57.9 in four.
+inline constexpr double more_of_shares = 0.1;
+inline constexpr double busy_subgroups = 8;
+
+/// Seconds of the schedule it has; `score`: of a score's programs beyond a scale, on the whole device.
+[[nodiscard]] inline kernel_time unit_time(const attention_attribute& node, double score,
+                                           const device_profile& device) {
+  const attention_schedule& s = node.schedule;
+  const auto [batch, queries, channels, keys, width] = node.sizes();
+  const bool split = s.arithmetic == product_arithmetic::split;
+  const unit_costs& costs = split ? device.split : device.rounded;
+  const std::int64_t rows = s.subgroups / s.parts * device.unit.m;
+  const bool by_keys = node.form == attention_form::key_gradients;
+  const auto groups = static_cast<double>(batch * ceil_div(by_keys ? keys : queries, rows));
+  const auto blocks = static_cast<double>(ceil_div<std::int64_t>(by_keys ? queries : keys, s.keys));
+  const double along = padded(static_cast<std::uint32_t>(width), device.unit),
+               across = padded(static_cast<std::uint32_t>(channels), device.unit);
+  const double terms = along + across +
+                       (node.form == attention_form::query_gradient ? along
+                        : by_keys                                   ? along + across
+                                                                    : 0);
+  const double each = std::ceil(groups / device.compute_units);
+  const bool is_output = node.form == attention_form::output;
+  const auto pairs_of = [&](double term) {
+    return s.keys * static_cast<double>(rows) * (terms * costs.multiply * term + score * device.compute_units);
+  };
+  if (s.prepared) {
+    const auto& [term, way, more_of_gradients, step] = split ? split_prepared : rounded_prepared;
+    const double beside = std::max(1.0, busy_subgroups / s.subgroups);  // workgroups of a multiprocessor
+    const double pairs = pairs_of(term) * (is_output ? 1 + more_of_shares * std::log2(s.parts) : 1);
+    const double wait = step * costs.once;
+    const double each_round = way * costs.once + blocks * (wait + beside * pairs);
+    return {std::ceil(each / beside) * each_round + (is_output ? 0 : more_of_gradients * costs.once),
+            groups * blocks * (wait / beside + pairs) / device.compute_units};
+  }
+  const auto& [term, stage, way, way_of_gradients] = split ? split_attention : rounded_attention;
+  const double block = s.keys * (along + across) * costs.stage * stage + pairs_of(term);
+  const double filled = std::min(1.0, std::min(each, 2.0) * s.subgroups / busy_subgroups);
+  return {(is_output ? way : way_of_gradients) * costs.once + each * blocks * block / filled,
+          groups * blocks * block / device.compute_units};
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // Schedules of products on matrix units: what there is to choose from, and how long each takes.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
@@ -31838,6 +32108,8 @@ inline void flat_loops(region_draft& draft, const shape& extents) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
+#include <deque>
+
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 /// Operands of one concat that one region reads; more become a tree of concats when a graph is read in.
@@ -31887,6 +32159,16 @@ class implementation_pass {
   /// multiply-add stands for not at all.
   [[nodiscard]] const product_choice& best(const product_extents& product, dtype operands = dtype::f32,
                                            const product_start& start = {});
+  /// How attention is computed the quickest on matrix units, by an arithmetic of these.
+  [[nodiscard]] const attention_choice& best(const attention_attribute& node, product_arithmetic arithmetic);
+  struct product_together {  // what came of two nodes as one product
+    bool is_known = false;
+    const char* problem = nullptr;                // why there is none
+    enode_id node = no_id;                        // the first such product
+    small_vector<std::uint8_t, 8> operands = {};  // by their places among those of both
+  };
+  /// The same of what these words say.
+  [[nodiscard]] product_together& product_like(std::span<const std::uint64_t> words);
   [[nodiscard]] precision wanted_precision() const { return options_.precision; }
   [[nodiscard]] std::optional<std::size_t> forced_schedule() const { return options_.schedule; }
   [[nodiscard]] bool enabled(structural rule) const { return has(options_.enabled, rule); }
@@ -32006,7 +32288,13 @@ class implementation_pass {
     product_start start;
     friend auto operator<=>(const product_request&, const product_request&) = default;
   };
+  struct known_attention {
+    attention_attribute node;
+    product_arithmetic arithmetic;
+    attention_choice best;
+  };
   std::map<product_request, product_choice> products_;  // that were asked for
+  std::deque<known_attention> attentions_;              // a few: layers are alike
   std::vector<class_id> order_;
   std::vector<introduction> introduced_;
   std::vector<std::uint8_t> state_;           // of the traversal: 0 new, 1 open, 2 done
@@ -32037,8 +32325,9 @@ class implementation_pass {
     };
     std::vector<miss> missed = {};
   };
-  word_pool drafts_, choices_known_;
-  std::vector<region_together> together_;  // by the words of the choice
+  word_pool drafts_, choices_known_, products_known_;
+  std::deque<product_together> products_together_;  // by their words
+  std::vector<region_together> together_;           // by the words of the choice
   std::vector<std::uint64_t> words_;
   class_list draft_classes_, classes_;  // the owner, what the draft reads, then what its operands' forms read
   rule_mask reasons_;
@@ -40220,7 +40509,8 @@ MEGANEURA_INLINE choice_table::choice_table(const engine& g, std::span<const cla
     if (!listed[g.find(id)]) order_.push_back(g.find(id));
     listed[g.find(id)] = true;
   }
-  for (class_id id : roots) roots_.push_back(g.find(id));
+  is_root_.resize(g.class_slots());
+  for (class_id id : roots) roots_.push_back(g.find(id)), is_root_[g.find(id)] = true;
   list_operands();
   rank_classes();
 }
@@ -40643,8 +40933,7 @@ class extractor {
   void improve_readers(class_id id) {
     if (live_[id].uses < 2 || !table_.has(id)) return;
     const std::uint32_t level = groups_.level_of(id);
-    const bool is_root = std::ranges::find(table_.roots(), id) != table_.roots().end();
-    if (level == 0 || level >= step_groups::cyclic || groups_.slack_of(id) > 0 || is_root) return;
+    if (level == 0 || level >= step_groups::cyclic || table_.is_root(id) || groups_.slack_of(id) > 0) return;
     const auto does_without = [&](enode_id node) { return !table_.reads(node, id) && groups_.level_by(node) <= level; };
     change_list readers;
     for (class_id reader : table_[id].readers) {
@@ -41801,268 +42090,6 @@ MEGANEURA_INLINE std::optional<index_map> region_draft::row_positions(std::int64
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // Gradients of attention: found from an attention that knows its rows, in what reads its operands and its weights.
 // Attention: found in a product that weighs by the softmax of another one's results, and how long it takes.
-// How attention is cut up, on matrix units and without, for its cost and for its kernels alike.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-/// What there are most of: wider heads leave no room in workgroup memory, and longer rows are added up block by block
-/// with ever more rounding.
-inline constexpr std::int64_t widest_head = 256, most_keys = 16384;
-/// Of the rate of products, what attention reaches on a device that it fills (a fifth to a half of it on an H100), and
-/// on a software device, whose workgroup memory is memory (a tenth on lavapipe).
-inline constexpr double attention_share = 0.33, attention_share_of_processors = 0.08;
-
-/// A workgroup of `invocations` has `rows` queries of one head and goes through their keys, `keys` at a time. For
-/// gradients of keys and values these are rows of keys, and blocks of queries.
-struct attention_tiles {
-  static constexpr std::uint32_t invocations = 128;
-  std::uint32_t rows = 0, keys = 0;       // 0: there is none that fits
-  std::uint32_t width = 0, channels = 0;  // in groups of four
-  std::int64_t count = 0;                 // of workgroups
-
-  /// Of a row of that many groups of four in workgroup memory: odd, so that neighbouring rows lie on other banks.
-  [[nodiscard]] static constexpr std::uint32_t pitch(std::uint32_t fours) { return fours | 1u; }
-  [[nodiscard]] constexpr std::uint32_t shared_bytes() const {
-    return 16 * ((rows + keys) * pitch(width) + keys * pitch(channels)) + 4 * (2 * rows * keys + rows);
-  }
-  /// Of kernels of gradients, which have rows of both widths, of queries and of keys.
-  [[nodiscard]] constexpr std::uint32_t shared_bytes_of_gradients(attention_form form) const {
-    const bool by_keys = form == attention_form::key_gradients;
-    return 16 * (rows + keys) * (pitch(width) + pitch(channels)) + 4 * rows * keys * (by_keys ? 2 : 1) +
-           12 * (by_keys ? keys : rows);
-  }
-};
-
-namespace detail {
-
-// Of an invocation of the multiply-add kernels, at most.
-[[nodiscard]] inline std::int64_t loops_of(const attention_tiles& tiles, attention_form form, std::int64_t others) {
-  const auto products = [](std::int64_t fours) {
-    return fours % 4 == 0 ? fours / 4 : fours % 2 == 0 ? fours / 2 : fours;
-  };
-  const std::int64_t sums = tiles.keys / 8 + 1, width = products(tiles.width) + 1;
-  const std::int64_t block =
-      form == attention_form::output
-          ? width + sums
-          : width + products(tiles.channels) + 1 + sums * (form == attention_form::key_gradients ? 2 : 1);
-  return ceil_div<std::int64_t>(others, tiles.keys) * (block + 1);
-}
-
-}  // namespace detail
-
-[[nodiscard]] inline attention_tiles tiles_of_attention(const attention_attribute& node, const device_profile& device) {
-  const auto [batch, queries, channels, keys, width] = node.sizes();
-  attention_tiles tiles;
-  if (std::max(width, channels) > widest_head || keys > most_keys) return tiles;
-  tiles.width = static_cast<std::uint32_t>(ceil_div(width, 4));
-  tiles.channels = static_cast<std::uint32_t>(ceil_div(channels, 4));
-  const bool is_output = node.form == attention_form::output;
-  const bool by_keys = node.form == attention_form::key_gradients;
-  const std::int64_t own = by_keys ? keys : queries, others = by_keys ? queries : keys;
-  for (const std::uint32_t rows : {32u, 16u, 8u}) {
-    for (const std::uint32_t block : {32u, 16u}) {
-      attention_tiles asked = tiles;
-      asked.rows = rows, asked.keys = block;
-      asked.count = batch * ceil_div(own, rows);
-      const std::uint32_t bytes = is_output ? asked.shared_bytes() : asked.shared_bytes_of_gradients(node.form);
-      const bool ends = device.max_loop_iterations == 0 || detail::loops_of(asked, node.form, others) <=
-                                                               static_cast<std::int64_t>(device.max_loop_iterations);
-      if (bytes > device.max_shared_bytes || !ends) continue;
-      tiles = asked;
-      if (asked.count >= static_cast<std::int64_t>(device.compute_units) || !device.parallel) return tiles;
-      break;
-    }
-  }
-  return tiles;
-}
-
-// ---- on matrix units ------------------------------------------------------------------------------------------------
-
-/// What is staged of a row that long: a multiple of what a unit takes.
-[[nodiscard]] constexpr std::uint32_t padded(std::uint32_t length, const matrix_shape& unit) {
-  return ceil_div(length, unit.k) * unit.k;
-}
-/// From one row to the next, in groups of four f16; 16 bytes of padding.
-[[nodiscard]] constexpr std::uint32_t staged_line(std::uint32_t length, const matrix_shape& unit) {
-  return padded(length, unit) / 4 + 2;
-}
-/// Neighbouring invocations that share a staged row.
-[[nodiscard]] constexpr std::uint32_t lanes_of_row(std::uint32_t length, const matrix_shape& unit) {
-  return std::bit_ceil(padded(length, unit) / 4);
-}
-/// From one row of sums to the next where shares of rows meet, in groups of two f32; 16 bytes of padding.
-[[nodiscard]] constexpr std::uint32_t exchange_line(std::uint32_t channels, const matrix_shape& unit) {
-  return (padded(channels, unit) + 4) / 2;
-}
-/// Of four f16: a block of keys and values in the place of the queries, whose fragments stay in registers, and in
-/// that of both what was added up. Of gradients blocks are such of the other kind of rows, and own rows are two
-/// tensors, which are staged in turn where they stay in registers.
-[[nodiscard]] constexpr std::uint32_t staged_elements(const attention_schedule& s, attention_form form,
-                                                      std::uint32_t width, std::uint32_t channels,
-                                                      const device_profile& device) {
-  const matrix_shape& unit = device.unit;
-  const bool is_output = form == attention_form::output;
-  const std::uint32_t rows = s.terms() * s.subgroups / s.parts * unit.m;
-  const std::uint32_t lines = staged_line(width, unit) + staged_line(channels, unit);
-  const std::uint32_t block = s.terms() * s.keys * lines;
-  const std::uint32_t exchange =
-      s.subgroups * unit.m * exchange_line(is_output ? channels : std::max(width, channels), unit);
-  const bool is_kept = device.matrix_units == matrix_units::cooperative;
-  const std::uint32_t wider = staged_line(is_output ? width : std::max(width, channels), unit);
-  if (is_kept) return std::max({rows * wider, block, exchange});
-  return std::max(rows * (is_output ? staged_line(width, unit) : lines) + block, exchange);
-}
-/// Bytes of workgroup memory.
-[[nodiscard]] inline std::uint32_t shared_bytes_of(const attention_schedule& s, const attention_attribute& node,
-                                                   const device_profile& device) {
-  const matrix_shape& unit = device.unit;
-  const auto width = static_cast<std::uint32_t>(node.sizes()[4]),
-             channels = static_cast<std::uint32_t>(node.sizes()[2]);
-  const std::uint32_t rows = s.subgroups * unit.m;
-  // Factors, and of the output totals and notes, of gradients what is known of queries and one note.
-  const std::uint32_t more = node.form == attention_form::output
-                                 ? rows / s.parts + s.keys + 2 * rows + padded(channels, unit) + 4 +
-                                       (s.prepared ? s.keys : padded(channels, unit))
-                                 : 2 * (rows / s.parts + s.keys) + 3 * s.keys + 1;
-  // Where units are emulated, results meet there.
-  const std::uint32_t meeting =
-      device.matrix_units == matrix_units::emulated ? 8 * rows * unit.n + 4 * s.subgroups * device.subgroup_size : 0;
-  return 8 * staged_elements(s, node.form, width, channels, device) + 4 * more + meeting;
-}
-
-/// Wider heads leave no registers for their fragments, nor do gradients of such as are wider than this both together.
-inline constexpr std::int64_t widest_head_on_units = 128, widest_gradient_on_units = 192;
-
-namespace detail {
-
-// Of an invocation where units are emulated, at most: drivers may end it behind so many.
-[[nodiscard]] inline bool ends_in_time(const attention_schedule& s, const attention_attribute& node,
-                                       const device_profile& device) {
-  if (device.matrix_units != matrix_units::emulated || device.max_loop_iterations == 0) return true;
-  const auto [batch, queries, channels, keys, width] = node.sizes();
-  const matrix_shape& unit = device.unit;
-  const std::int64_t results = unit.m * unit.n / device.subgroup_size, products = s.terms() == 2 ? 3 : 1;
-  const std::int64_t fragments = s.keys / s.parts / unit.n;
-  const auto of = [&](std::int64_t length) {
-    return ceil_div<std::int64_t>(length, unit.k) * results * (unit.k * products + 6);
-  };
-  const bool is_output = node.form == attention_form::output, by_keys = node.form == attention_form::key_gradients;
-  const std::int64_t others = by_keys ? queries : keys;
-  const std::int64_t block = is_output ? fragments * (of(width) + of(channels) + 12 * results) + of(channels)
-                                       : fragments * (2 * of(width) + (by_keys ? 2 : 1) * of(channels) + 40 * results);
-  const std::int64_t rows = s.subgroups / s.parts * unit.m;
-  const auto one_by_one = [&](std::int64_t length, std::int64_t each) {
-    return ceil_div<std::int64_t>(rows * ceil_div<std::int64_t>(length, 4), s.subgroups * device.subgroup_size) *
-           others * each;
-  };
-  const std::int64_t alone =
-      is_output ? one_by_one(channels, width + 2)
-                : one_by_one(width, width + channels + 3) + (by_keys ? one_by_one(channels, width + channels + 3) : 0);
-  return (is_output ? 2 : 1) * (ceil_div<std::int64_t>(others, s.keys) * (block + 8) + 64 * results) + alone <=
-         static_cast<std::int64_t>(device.max_loop_iterations);
-}
-
-}  // namespace detail
-
-/// Whether the device has such units, whose results lie in rows, and room for it.
-[[nodiscard]] inline bool fits(const attention_schedule& s, const attention_attribute& node,
-                               const device_profile& device) {
-  const auto [batch, queries, channels, keys, width] = node.sizes();
-  const matrix_shape& unit = device.unit;
-  const bool emulated = device.matrix_units == matrix_units::emulated;
-  const bool has_rows = emulated ? unit.n == unit.k && is_usable(unit, device.subgroup_size)
-                                 : device.matrix_units == matrix_units::cooperative && device.fragments_by_rows;
-  if (node.form != attention_form::output && width + channels > widest_gradient_on_units) return false;
-  if (!has_rows || std::max(width, channels) > widest_head_on_units || keys > most_keys) return false;
-  if (s.subgroups == 0 || s.parts == 0 || s.subgroups % s.parts != 0) return false;
-  if (s.keys == 0 || s.keys % (s.parts * unit.n) != 0) return false;
-  const std::uint32_t threads = s.subgroups * device.subgroup_size, rows = s.subgroups / s.parts * unit.m;
-  for (const std::int64_t length : {width, channels}) {
-    const std::uint32_t each = lanes_of_row(static_cast<std::uint32_t>(length), unit);
-    if (threads % each != 0 || (s.prepared && padded(static_cast<std::uint32_t>(length), unit) % 8 != 0)) return false;
-    // All arrive where lanes meet in workgroup memory.
-    if (emulated && (s.keys * each % threads != 0 || rows * each % threads != 0)) return false;
-  }
-  return threads <= device.max_invocations && shared_bytes_of(s, node, device) <= device.max_shared_bytes &&
-         detail::ends_in_time(s, node, device);
-}
-
-/// What there is to choose from, of those that have prepared rows where the node's has.
-[[nodiscard]] inline std::vector<attention_schedule> attention_schedules(product_arithmetic arithmetic,
-                                                                         const attention_attribute& node,
-                                                                         const device_profile& device) {
-  std::vector<attention_schedule> found;
-  for (const std::uint32_t subgroups : {8u, 4u, 2u}) {
-    for (const std::uint32_t parts : {1u, 2u, 4u, 8u}) {
-      for (const std::uint32_t keys : {128u, 64u, 32u, 16u, 8u}) {
-        // Software drivers take long to compile more barriers.
-        if (device.matrix_units == matrix_units::emulated && keys != parts * device.unit.n) continue;
-        const attention_schedule asked{arithmetic, subgroups, parts, keys, node.schedule.prepared};
-        if (fits(asked, node, device)) found.push_back(asked);
-      }
-    }
-  }
-  return found;
-}
-
-/// How much longer than in a product a term of a score takes here, with its share of all else, and staging; of a
-/// product's way to its first terms, how much longer that of queries, keys and values is, and of gradients, which read
-/// more. As measured on an H100, where eight subgroups keep a multiprocessor busy.
-struct attention_costs {
-  double term, stage, way, way_of_gradients;
-};
-inline constexpr attention_costs split_attention{44, 3.5, 1.6, 3.6}, rounded_attention{21, 5.2, 1.6, 1.6};
-/// Where rows come prepared: of a product's way to its first terms, how much longer that of workgroups which begin
-/// together is, and what gradients, which read more, take besides; and how much of it a block of rows is on its way and
-/// waits for barriers, next to whose terms staging is nothing. 189 and 243 kernels on an H100 within 13 and 17 %.
-struct prepared_attention_costs {
-  double term, way, more_of_gradients, step;
-};
-inline constexpr prepared_attention_costs split_prepared{41.7, 1.3, 2.3, 0.08},
-    rounded_prepared{18.4, 1.35, 1.0, 0.096};
-/// Each share of a row's keys weighs anew what it has added up: 1500x1500x6/6x64 took 44.7 us whole and 57.9 in four.
-inline constexpr double more_of_shares = 0.1;
-inline constexpr double busy_subgroups = 8;
-
-/// Seconds of the schedule it has; `score`: of a score's programs beyond a scale, on the whole device.
-[[nodiscard]] inline kernel_time unit_time(const attention_attribute& node, double score,
-                                           const device_profile& device) {
-  const attention_schedule& s = node.schedule;
-  const auto [batch, queries, channels, keys, width] = node.sizes();
-  const bool split = s.arithmetic == product_arithmetic::split;
-  const unit_costs& costs = split ? device.split : device.rounded;
-  const std::int64_t rows = s.subgroups / s.parts * device.unit.m;
-  const bool by_keys = node.form == attention_form::key_gradients;
-  const auto groups = static_cast<double>(batch * ceil_div(by_keys ? keys : queries, rows));
-  const auto blocks = static_cast<double>(ceil_div<std::int64_t>(by_keys ? queries : keys, s.keys));
-  const double along = padded(static_cast<std::uint32_t>(width), device.unit),
-               across = padded(static_cast<std::uint32_t>(channels), device.unit);
-  const double terms = along + across +
-                       (node.form == attention_form::query_gradient ? along
-                        : by_keys                                   ? along + across
-                                                                    : 0);
-  const double each = std::ceil(groups / device.compute_units);
-  const bool is_output = node.form == attention_form::output;
-  const auto pairs_of = [&](double term) {
-    return s.keys * static_cast<double>(rows) * (terms * costs.multiply * term + score * device.compute_units);
-  };
-  if (s.prepared) {
-    const auto& [term, way, more_of_gradients, step] = split ? split_prepared : rounded_prepared;
-    const double beside = std::max(1.0, busy_subgroups / s.subgroups);  // workgroups of a multiprocessor
-    const double pairs = pairs_of(term) * (is_output ? 1 + more_of_shares * std::log2(s.parts) : 1);
-    const double wait = step * costs.once;
-    const double each_round = way * costs.once + blocks * (wait + beside * pairs);
-    return {std::ceil(each / beside) * each_round + (is_output ? 0 : more_of_gradients * costs.once),
-            groups * blocks * (wait / beside + pairs) / device.compute_units};
-  }
-  const auto& [term, stage, way, way_of_gradients] = split ? split_attention : rounded_attention;
-  const double block = s.keys * (along + across) * costs.stage * stage + pairs_of(term);
-  const double filled = std::min(1.0, std::min(each, 2.0) * s.subgroups / busy_subgroups);
-  return {(is_output ? way : way_of_gradients) * costs.once + each * blocks * block / filled,
-          groups * blocks * block / device.compute_units};
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // The loops of a contract by what becomes of its labels: batch, m, n, k.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
@@ -42290,10 +42317,6 @@ inline kernel_time time_of(const attention_attribute& node, const device_profile
 }
 
 // The quickest of an arithmetic of matrix units.
-struct attention_choice {
-  attention_schedule schedule;
-  double seconds = std::numeric_limits<double>::infinity();
-};
 inline attention_choice best_attention(attention_attribute node, product_arithmetic arithmetic,
                                        const device_profile& device) {
   attention_choice best;
@@ -42308,7 +42331,7 @@ inline attention_choice best_attention(attention_attribute node, product_arithme
 // One without matrix units and the quickest on them, as far as there are any; or the one asked for, of which every
 // second number is one with prepared rows (prepare_rows). As of products,
 // `fast` rounds only to save more than a fifth of the time.
-inline small_vector<attention_schedule, 2> schedules_of_attention(const implementation_pass& pass,
+inline small_vector<attention_schedule, 2> schedules_of_attention(implementation_pass& pass,
                                                                   const attention_attribute& node) {
   const device_profile& device = pass.device();
   const product_arithmetic usual = arithmetic_of(pass.wanted_precision());
@@ -42319,9 +42342,9 @@ inline small_vector<attention_schedule, 2> schedules_of_attention(const implemen
   small_vector<attention_schedule, 2> found;
   if (tiles_of_attention(node, device).rows != 0) found.push_back({});
   if (device.matrix_units != matrix_units::cooperative) return found;
-  attention_choice best = best_attention(node, product_arithmetic::split, device);
+  attention_choice best = pass.best(node, product_arithmetic::split);
   if (usual == product_arithmetic::rounded) {
-    const attention_choice rounded = best_attention(node, usual, device);
+    const attention_choice rounded = pass.best(node, usual);
     if (rounds_for(rounded.seconds + device.launch.alone(), best.seconds + device.launch.alone())) best = rounded;
   }
   if (best.schedule.is_on_units()) found.push_back(best.schedule);
@@ -42764,6 +42787,15 @@ MEGANEURA_INLINE kernel_time kernel_family<op::attention>::time(const engine& g,
 }
 
 }  // namespace detail
+
+MEGANEURA_INLINE const attention_choice& implementation_pass::best(const attention_attribute& node,
+                                                                   product_arithmetic arithmetic) {
+  for (const known_attention& each : attentions_) {
+    if (each.arithmetic == arithmetic && each.node == node) return each.best;
+  }
+  attentions_.push_back({node, arithmetic, detail::best_attention(node, arithmetic, device())});
+  return attentions_.back().best;
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
@@ -44091,6 +44123,13 @@ MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_e
   return at->second;
 }
 
+MEGANEURA_INLINE implementation_pass::product_together& implementation_pass::product_like(
+    std::span<const std::uint64_t> words) {
+  const word_id id = products_known_.intern(words);
+  if (id >= products_together_.size()) products_together_.resize(id + 1);
+  return products_together_[id];
+}
+
 // ---- traversal ------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE void implementation_pass::visit(class_id root) {
@@ -45021,7 +45060,7 @@ class preparation_draft {
       return "few workgroups read the same rows";
     const double before = time_of(value_, device).alone;
     value_.schedule.prepared = true;
-    const attention_choice best = best_attention(value_, arithmetic, device);
+    const attention_choice best = pass_.best(value_, arithmetic);
     value_.schedule = best.schedule;
     return best.seconds < before ? nullptr : "it would save nothing";
   }
@@ -45211,22 +45250,58 @@ class prologue_draft {
         product_(g_.get<matmul_attribute>(product)),
         region_(g_.get<region_attribute>(region)) {}
 
-  // Why there is none, or null when the node was added.
+  // Why there is none, or null when the node was added. Of attributes and operands that are the same in the same places
+  // the same comes.
   const char* add() {
+    if (region_.row_axes > 0 && pass_.uses(g_.node(region_id_).owner) > 1 && pass_.decides_by_sums(region_id_))
+      return "computed twice it could decide two ways";
     const class_id owner = g_.find(g_.node(product_id_).owner);
+    class_list classes{owner};
+    std::vector<std::uint64_t> words{g_.node(product_id_).attribute, g_.node(region_id_).attribute};
+    for (const enode_id node : {product_id_, region_id_}) {
+      for (class_id operand : g_.operands(node)) {
+        const std::size_t place = append_once(classes, 0, g_.find(operand));
+        words.push_back(place << 8 | static_cast<std::size_t>(g_[g_.find(operand)].type));
+      }
+    }
+    implementation_pass::product_together& known = pass_.product_like(words);
+    if (!known.is_known) {
+      product_draft draft;
+      known.is_known = true;
+      matmul_attribute value;
+      known.problem = make(draft, owner);
+      if (!known.problem) known.problem = make_product(pass_, draft, value);
+      if (known.problem) return known.problem;
+      for (class_id operand : draft.operands)
+        known.operands.push_back(static_cast<std::uint8_t>(append_once(classes, 0, g_.find(operand))));
+      known.node = emit(owner, attribute_ref(value), draft.operands);
+    } else if (!known.problem) {
+      class_list operands;
+      for (std::uint8_t place : known.operands) operands.push_back(classes[place]);
+      (void)emit(owner, attribute_ref(g_.attribute_of(known.node)), operands);
+    }
+    return known.problem;
+  }
+
+ private:
+  enode_id emit(class_id owner, attribute_ref value, std::span<const class_id> operands) {
+    const rule_mask reasons =
+        bit(structural::matmul_prologue) | g_.node(product_id_).reasons | g_.node(region_id_).reasons;
+    return g_.add_to(owner, op::matmul, value, operands, reasons | pass_.reasons(), skips_rounding(reasons));
+  }
+
+  const char* make(product_draft& draft, class_id owner) {
     std::optional<factored_rows> rows;
     if (region_.row_axes > 0) {
-      if (pass_.uses(g_.node(region_id_).owner) > 1 && pass_.decides_by_sums(region_id_))
-        return "computed twice it could decide two ways";
       rows = row_factors(region_.program).find();
       if (!rows) return "it is not elements times a number of each row";
     }
-    product_draft draft{.loops = to_nest(product_),
-                        .finish = product_.finish.program,
-                        .paired = product_.paired,
-                        .further = product_.further,
-                        .half = product_.half,
-                        .half_distance = product_.half_distance};
+    draft = {.loops = to_nest(product_),
+             .finish = product_.finish.program,
+             .paired = product_.paired,
+             .further = product_.further,
+             .half = product_.half,
+             .half_distance = product_.half_distance};
     axis_map map;
     if (!solve_index(draft.loops, 1, region_.space, region_.space.rank(), region_.output, true, map))
       return "the operand's order is not affine in the product's loops";
@@ -45240,11 +45315,9 @@ class prologue_draft {
       draft.start.statistic = numbered(rows->summand);
       multiply_results(draft, *rows);
     }
-    draft.reasons = bit(structural::matmul_prologue) | g_.node(product_id_).reasons | g_.node(region_id_).reasons;
-    return emit_matmul(pass_, owner, std::move(draft));
+    return nullptr;
   }
 
- private:
   // What the region reads over the product's loops; one of these becomes the operand.
   const char* add_reads(product_draft& draft, const axis_map& map) {
     nest& loops = draft.loops;
@@ -45326,8 +45399,8 @@ class prologue_draft {
   implementation_pass& pass_;
   engine& g_;
   enode_id product_id_, region_id_;
-  const matmul_attribute product_;
-  const region_attribute region_;
+  const matmul_attribute& product_;  // until the node is added
+  const region_attribute& region_;
   small_vector<int, 8> numbers_;  // of the region's arguments among those of the prologue
 };
 

@@ -36,6 +36,7 @@ class choice_table {
   [[nodiscard]] const launch_time& launch() const { return launch_; }
   [[nodiscard]] std::span<const class_id> order() const { return order_; }
   [[nodiscard]] std::span<const class_id> roots() const { return roots_; }
+  [[nodiscard]] bool is_root(class_id id) const { return id < is_root_.size() && is_root_[id]; }
   [[nodiscard]] const class_choice& operator[](class_id id) const { return classes_[id]; }
   [[nodiscard]] bool has(class_id id) const { return id < classes_.size() && classes_[id].rank != unranked; }
   [[nodiscard]] bool is_known(enode_id node) const { return times_[node].alone >= 0; }
@@ -72,7 +73,8 @@ class choice_table {
   node_time time_of_;
   launch_time launch_;
   std::vector<class_id> order_, roots_, operands_;  // operands: of each node
-  std::vector<std::size_t> first_operand_{0};       // and the end of the last one's
+  std::vector<bool> is_root_;
+  std::vector<std::size_t> first_operand_{0};  // and the end of the last one's
   std::vector<class_choice> classes_;
   std::vector<kernel_time> times_;  // less than 0 where none was asked for
 };

@@ -18,7 +18,8 @@ MEGANEURA_INLINE choice_table::choice_table(const engine& g, std::span<const cla
     if (!listed[g.find(id)]) order_.push_back(g.find(id));
     listed[g.find(id)] = true;
   }
-  for (class_id id : roots) roots_.push_back(g.find(id));
+  is_root_.resize(g.class_slots());
+  for (class_id id : roots) roots_.push_back(g.find(id)), is_root_[g.find(id)] = true;
   list_operands();
   rank_classes();
 }

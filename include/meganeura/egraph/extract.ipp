@@ -190,8 +190,7 @@ class extractor {
   void improve_readers(class_id id) {
     if (live_[id].uses < 2 || !table_.has(id)) return;
     const std::uint32_t level = groups_.level_of(id);
-    const bool is_root = std::ranges::find(table_.roots(), id) != table_.roots().end();
-    if (level == 0 || level >= step_groups::cyclic || groups_.slack_of(id) > 0 || is_root) return;
+    if (level == 0 || level >= step_groups::cyclic || table_.is_root(id) || groups_.slack_of(id) > 0) return;
     const auto does_without = [&](enode_id node) { return !table_.reads(node, id) && groups_.level_by(node) <= level; };
     change_list readers;
     for (class_id reader : table_[id].readers) {

@@ -54,10 +54,6 @@ inline kernel_time time_of(const attention_attribute& node, const device_profile
 }
 
 // The quickest of an arithmetic of matrix units.
-struct attention_choice {
-  attention_schedule schedule;
-  double seconds = std::numeric_limits<double>::infinity();
-};
 inline attention_choice best_attention(attention_attribute node, product_arithmetic arithmetic,
                                        const device_profile& device) {
   attention_choice best;
@@ -72,7 +68,7 @@ inline attention_choice best_attention(attention_attribute node, product_arithme
 // One without matrix units and the quickest on them, as far as there are any; or the one asked for, of which every
 // second number is one with prepared rows (prepare_rows). As of products,
 // `fast` rounds only to save more than a fifth of the time.
-inline small_vector<attention_schedule, 2> schedules_of_attention(const implementation_pass& pass,
+inline small_vector<attention_schedule, 2> schedules_of_attention(implementation_pass& pass,
                                                                   const attention_attribute& node) {
   const device_profile& device = pass.device();
   const product_arithmetic usual = arithmetic_of(pass.wanted_precision());
@@ -83,9 +79,9 @@ inline small_vector<attention_schedule, 2> schedules_of_attention(const implemen
   small_vector<attention_schedule, 2> found;
   if (tiles_of_attention(node, device).rows != 0) found.push_back({});
   if (device.matrix_units != matrix_units::cooperative) return found;
-  attention_choice best = best_attention(node, product_arithmetic::split, device);
+  attention_choice best = pass.best(node, product_arithmetic::split);
   if (usual == product_arithmetic::rounded) {
-    const attention_choice rounded = best_attention(node, usual, device);
+    const attention_choice rounded = pass.best(node, usual);
     if (rounds_for(rounded.seconds + device.launch.alone(), best.seconds + device.launch.alone())) best = rounded;
   }
   if (best.schedule.is_on_units()) found.push_back(best.schedule);
@@ -528,5 +524,14 @@ MEGANEURA_INLINE kernel_time kernel_family<op::attention>::time(const engine& g,
 }
 
 }  // namespace detail
+
+MEGANEURA_INLINE const attention_choice& implementation_pass::best(const attention_attribute& node,
+                                                                   product_arithmetic arithmetic) {
+  for (const known_attention& each : attentions_) {
+    if (each.arithmetic == arithmetic && each.node == node) return each.best;
+  }
+  attentions_.push_back({node, arithmetic, detail::best_attention(node, arithmetic, device())});
+  return attentions_.back().best;
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion

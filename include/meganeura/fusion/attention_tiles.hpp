@@ -9,6 +9,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
@@ -194,6 +195,12 @@ namespace detail {
   return threads <= device.max_invocations && shared_bytes_of(s, node, device) <= device.max_shared_bytes &&
          detail::ends_in_time(s, node, device);
 }
+
+/// A schedule with its seconds alone.
+struct attention_choice {
+  attention_schedule schedule;
+  double seconds = std::numeric_limits<double>::infinity();
+};
 
 /// What there is to choose from, of those that have prepared rows where the node's has.
 [[nodiscard]] inline std::vector<attention_schedule> attention_schedules(product_arithmetic arithmetic,

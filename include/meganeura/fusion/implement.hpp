@@ -2,6 +2,7 @@
 // The implementation pass: from primitives to nodes that run, with everything fused that can be.
 #pragma once
 #include <meganeura/core/word_pool.hpp>
+#include <meganeura/fusion/attention_tiles.hpp>
 #include <meganeura/fusion/cost.hpp>
 #include <meganeura/fusion/engine.hpp>
 #include <meganeura/fusion/product_schedules.hpp>
@@ -9,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <span>
@@ -63,6 +65,16 @@ class implementation_pass {
   /// multiply-add stands for not at all.
   [[nodiscard]] const product_choice& best(const product_extents& product, dtype operands = dtype::f32,
                                            const product_start& start = {});
+  /// How attention is computed the quickest on matrix units, by an arithmetic of these.
+  [[nodiscard]] const attention_choice& best(const attention_attribute& node, product_arithmetic arithmetic);
+  struct product_together {  // what came of two nodes as one product
+    bool is_known = false;
+    const char* problem = nullptr;                // why there is none
+    enode_id node = no_id;                        // the first such product
+    small_vector<std::uint8_t, 8> operands = {};  // by their places among those of both
+  };
+  /// The same of what these words say.
+  [[nodiscard]] product_together& product_like(std::span<const std::uint64_t> words);
   [[nodiscard]] precision wanted_precision() const { return options_.precision; }
   [[nodiscard]] std::optional<std::size_t> forced_schedule() const { return options_.schedule; }
   [[nodiscard]] bool enabled(structural rule) const { return has(options_.enabled, rule); }
@@ -182,7 +194,13 @@ class implementation_pass {
     product_start start;
     friend auto operator<=>(const product_request&, const product_request&) = default;
   };
+  struct known_attention {
+    attention_attribute node;
+    product_arithmetic arithmetic;
+    attention_choice best;
+  };
   std::map<product_request, product_choice> products_;  // that were asked for
+  std::deque<known_attention> attentions_;              // a few: layers are alike
   std::vector<class_id> order_;
   std::vector<introduction> introduced_;
   std::vector<std::uint8_t> state_;           // of the traversal: 0 new, 1 open, 2 done
@@ -213,8 +231,9 @@ class implementation_pass {
     };
     std::vector<miss> missed = {};
   };
-  word_pool drafts_, choices_known_;
-  std::vector<region_together> together_;  // by the words of the choice
+  word_pool drafts_, choices_known_, products_known_;
+  std::deque<product_together> products_together_;  // by their words
+  std::vector<region_together> together_;           // by the words of the choice
   std::vector<std::uint64_t> words_;
   class_list draft_classes_, classes_;  // the owner, what the draft reads, then what its operands' forms read
   rule_mask reasons_;

@@ -49,6 +49,13 @@ MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_e
   return at->second;
 }
 
+MEGANEURA_INLINE implementation_pass::product_together& implementation_pass::product_like(
+    std::span<const std::uint64_t> words) {
+  const word_id id = products_known_.intern(words);
+  if (id >= products_together_.size()) products_together_.resize(id + 1);
+  return products_together_[id];
+}
+
 // ---- traversal ------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE void implementation_pass::visit(class_id root) {

@@ -73,7 +73,7 @@ class preparation_draft {
       return "few workgroups read the same rows";
     const double before = time_of(value_, device).alone;
     value_.schedule.prepared = true;
-    const attention_choice best = best_attention(value_, arithmetic, device);
+    const attention_choice best = pass_.best(value_, arithmetic);
     value_.schedule = best.schedule;
     return best.seconds < before ? nullptr : "it would save nothing";
   }
