@@ -40728,6 +40728,11 @@ class step_groups {
     bool is_new;
   };
 
+  struct known_time {
+    std::uint32_t group;
+    double seconds, busy;
+  };
+
   static constexpr std::size_t most_followed = 48, most_delayed = 32;
   const choice_table& table_;
   const std::vector<live_class>& live_;
@@ -40738,14 +40743,15 @@ class step_groups {
   std::uint32_t groups_before_ = 0;  // the changes that are looked at
   bool is_whole_ = false;            // these were found by all groups
   group_order order_;
-  std::vector<kernel_group> kernels_;                       // of each group
-  std::vector<std::vector<class_id>> members_, not_after_;  // what was in it, or could not be behind it, at some time
-  std::vector<std::uint32_t> known_, latest_;               // groups of classes before the changes that are looked at
+  std::vector<kernel_group> kernels_;                // of each group
+  std::vector<class_list> members_, not_after_;      // what was in it, or could not be behind it, at some time
+  std::vector<std::uint32_t> known_, latest_;        // groups of classes before the changes that are looked at
   std::vector<std::uint32_t> before_;                // of those that are in others by these; unknown of all others
   std::vector<class_id> moves_, waiting_, pending_;  // those, and classes that are still to be looked at
   std::vector<delayed> delayed_;
   small_vector<std::uint32_t, 8> closed_;
-  std::vector<difference> differences_;  // of groups
+  std::vector<difference> differences_;  // of groups, in the order of their numbers
+  std::vector<known_time> times_;        // of these groups without them
   std::vector<std::uint32_t> levels_;    // found by the whole, and the groups of these
   std::vector<kernel_group> groups_;
   std::vector<class_id> finished_;
@@ -45257,14 +45263,14 @@ class prologue_draft {
       return "computed twice it could decide two ways";
     const class_id owner = g_.find(g_.node(product_id_).owner);
     class_list classes{owner};
-    std::vector<std::uint64_t> words{g_.node(product_id_).attribute, g_.node(region_id_).attribute};
+    small_vector<std::uint64_t, 24> words{g_.node(product_id_).attribute, g_.node(region_id_).attribute};
     for (const enode_id node : {product_id_, region_id_}) {
       for (class_id operand : g_.operands(node)) {
         const std::size_t place = append_once(classes, 0, g_.find(operand));
         words.push_back(place << 8 | static_cast<std::size_t>(g_[g_.find(operand)].type));
       }
     }
-    implementation_pass::product_together& known = pass_.product_like(words);
+    implementation_pass::product_together& known = pass_.product_like({words.data(), words.size()});
     if (!known.is_known) {
       product_draft draft;
       known.is_known = true;
@@ -51047,7 +51053,10 @@ MEGANEURA_INLINE void step_groups::note_groups(double seconds) {
     const std::uint32_t before = latest_[finished_[i]] - table_.launches(node);
     for (class_id operand : table_.operands(node)) latest_[operand] = std::min(latest_[operand], before);
   }
-  members_.assign(groups_.size(), {}), not_after_.assign(groups_.size(), {});
+  for (std::vector<class_list>* lists : {&members_, &not_after_}) {
+    for (class_list& each : *lists) each.clear();
+    lists->resize(groups_.size());
+  }
   for (class_id each : finished_) members_[levels_[each]].push_back(each), set_latest(each, latest_[each]);
   kernels_.swap(groups_);
   find_levels(table_.order());
@@ -51301,7 +51310,9 @@ MEGANEURA_INLINE bool step_groups::delay(class_id id, std::uint32_t level) {
 }
 
 MEGANEURA_INLINE void step_groups::note(std::uint32_t group, enode_id node, bool is_new) {
-  if (table_.launches(node)) differences_.push_back({group, node, is_new});
+  if (!table_.launches(node)) return;
+  const auto at = std::ranges::upper_bound(differences_, group, {}, &difference::group);
+  differences_.insert(at, {group, node, is_new});
 }
 
 MEGANEURA_INLINE void step_groups::find_depth() {
@@ -51317,22 +51328,17 @@ MEGANEURA_INLINE void step_groups::apply_differences(bool forward) {
 }
 
 MEGANEURA_INLINE double step_groups::regrouped_seconds() {
-  struct known_time {
-    std::uint32_t group;
-    double seconds, busy;
-  };
-  small_vector<known_time, 8> times;
-  std::ranges::stable_sort(differences_, {}, &difference::group);
+  times_.clear();
   for (const difference& each : differences_) {
     const kernel_group& known = kernels_[each.group];
-    if (times.empty() || times.back().group != each.group)
-      times.push_back({each.group, known.seconds(table_.launch()), known.busy});
+    if (times_.empty() || times_.back().group != each.group)
+      times_.push_back({each.group, known.seconds(table_.launch()), known.busy});
   }
   apply_differences(true);
   double seconds = 0;
-  for (const known_time& each : times) seconds += kernels_[each.group].seconds(table_.launch()) - each.seconds;
+  for (const known_time& each : times_) seconds += kernels_[each.group].seconds(table_.launch()) - each.seconds;
   apply_differences(false);
-  for (const known_time& each : times) kernels_[each.group].busy = each.busy;
+  for (const known_time& each : times_) kernels_[each.group].busy = each.busy;
   return seconds;
 }
 

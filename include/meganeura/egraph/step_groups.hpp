@@ -140,6 +140,11 @@ class step_groups {
     bool is_new;
   };
 
+  struct known_time {
+    std::uint32_t group;
+    double seconds, busy;
+  };
+
   static constexpr std::size_t most_followed = 48, most_delayed = 32;
   const choice_table& table_;
   const std::vector<live_class>& live_;
@@ -150,14 +155,15 @@ class step_groups {
   std::uint32_t groups_before_ = 0;  // the changes that are looked at
   bool is_whole_ = false;            // these were found by all groups
   group_order order_;
-  std::vector<kernel_group> kernels_;                       // of each group
-  std::vector<std::vector<class_id>> members_, not_after_;  // what was in it, or could not be behind it, at some time
-  std::vector<std::uint32_t> known_, latest_;               // groups of classes before the changes that are looked at
+  std::vector<kernel_group> kernels_;                // of each group
+  std::vector<class_list> members_, not_after_;      // what was in it, or could not be behind it, at some time
+  std::vector<std::uint32_t> known_, latest_;        // groups of classes before the changes that are looked at
   std::vector<std::uint32_t> before_;                // of those that are in others by these; unknown of all others
   std::vector<class_id> moves_, waiting_, pending_;  // those, and classes that are still to be looked at
   std::vector<delayed> delayed_;
   small_vector<std::uint32_t, 8> closed_;
-  std::vector<difference> differences_;  // of groups
+  std::vector<difference> differences_;  // of groups, in the order of their numbers
+  std::vector<known_time> times_;        // of these groups without them
   std::vector<std::uint32_t> levels_;    // found by the whole, and the groups of these
   std::vector<kernel_group> groups_;
   std::vector<class_id> finished_;

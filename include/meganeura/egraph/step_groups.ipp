@@ -85,7 +85,10 @@ MEGANEURA_INLINE void step_groups::note_groups(double seconds) {
     const std::uint32_t before = latest_[finished_[i]] - table_.launches(node);
     for (class_id operand : table_.operands(node)) latest_[operand] = std::min(latest_[operand], before);
   }
-  members_.assign(groups_.size(), {}), not_after_.assign(groups_.size(), {});
+  for (std::vector<class_list>* lists : {&members_, &not_after_}) {
+    for (class_list& each : *lists) each.clear();
+    lists->resize(groups_.size());
+  }
   for (class_id each : finished_) members_[levels_[each]].push_back(each), set_latest(each, latest_[each]);
   kernels_.swap(groups_);
   find_levels(table_.order());
@@ -339,7 +342,9 @@ MEGANEURA_INLINE bool step_groups::delay(class_id id, std::uint32_t level) {
 }
 
 MEGANEURA_INLINE void step_groups::note(std::uint32_t group, enode_id node, bool is_new) {
-  if (table_.launches(node)) differences_.push_back({group, node, is_new});
+  if (!table_.launches(node)) return;
+  const auto at = std::ranges::upper_bound(differences_, group, {}, &difference::group);
+  differences_.insert(at, {group, node, is_new});
 }
 
 MEGANEURA_INLINE void step_groups::find_depth() {
@@ -355,22 +360,17 @@ MEGANEURA_INLINE void step_groups::apply_differences(bool forward) {
 }
 
 MEGANEURA_INLINE double step_groups::regrouped_seconds() {
-  struct known_time {
-    std::uint32_t group;
-    double seconds, busy;
-  };
-  small_vector<known_time, 8> times;
-  std::ranges::stable_sort(differences_, {}, &difference::group);
+  times_.clear();
   for (const difference& each : differences_) {
     const kernel_group& known = kernels_[each.group];
-    if (times.empty() || times.back().group != each.group)
-      times.push_back({each.group, known.seconds(table_.launch()), known.busy});
+    if (times_.empty() || times_.back().group != each.group)
+      times_.push_back({each.group, known.seconds(table_.launch()), known.busy});
   }
   apply_differences(true);
   double seconds = 0;
-  for (const known_time& each : times) seconds += kernels_[each.group].seconds(table_.launch()) - each.seconds;
+  for (const known_time& each : times_) seconds += kernels_[each.group].seconds(table_.launch()) - each.seconds;
   apply_differences(false);
-  for (const known_time& each : times) kernels_[each.group].busy = each.busy;
+  for (const known_time& each : times_) kernels_[each.group].busy = each.busy;
   return seconds;
 }
 

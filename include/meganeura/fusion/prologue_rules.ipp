@@ -134,14 +134,14 @@ class prologue_draft {
       return "computed twice it could decide two ways";
     const class_id owner = g_.find(g_.node(product_id_).owner);
     class_list classes{owner};
-    std::vector<std::uint64_t> words{g_.node(product_id_).attribute, g_.node(region_id_).attribute};
+    small_vector<std::uint64_t, 24> words{g_.node(product_id_).attribute, g_.node(region_id_).attribute};
     for (const enode_id node : {product_id_, region_id_}) {
       for (class_id operand : g_.operands(node)) {
         const std::size_t place = append_once(classes, 0, g_.find(operand));
         words.push_back(place << 8 | static_cast<std::size_t>(g_[g_.find(operand)].type));
       }
     }
-    implementation_pass::product_together& known = pass_.product_like(words);
+    implementation_pass::product_together& known = pass_.product_like({words.data(), words.size()});
     if (!known.is_known) {
       product_draft draft;
       known.is_known = true;
