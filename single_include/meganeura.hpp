@@ -30636,6 +30636,8 @@ class choice_table {
   choice_table(const engine& g, std::span<const class_id> order, std::span<const class_id> roots, node_time time,
                const launch_time& launch);
 
+  /// Whether none of its classes has merged with another since.
+  [[nodiscard]] bool is_current() const;
   [[nodiscard]] const engine& graph() const { return g_; }
   [[nodiscard]] const launch_time& launch() const { return launch_; }
   [[nodiscard]] std::span<const class_id> order() const { return order_; }
@@ -32946,12 +32948,16 @@ inline extraction choose_without(saturated_graph& all, const egraph::choice_tabl
 MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options& options) {
   detail::left_out without{.prologues = true};
   const auto time = [&](enode_id id) { return node_time(all.graph, id, options.device); };
-  const egraph::choice_table table(all.graph, all.order, all.roots, time, options.device.launch);
-  extraction best = detail::choose_without(all, table, options, without);
+  std::optional<egraph::choice_table> table;
+  const auto choose_without = [&](const detail::left_out& more) {
+    if (!table || !table->is_current()) table.emplace(all.graph, all.order, all.roots, time, options.device.launch);
+    return detail::choose_without(all, *table, options, more);
+  };
+  extraction best = choose_without(without);
   if (options.search_passes == 0) return best;
   without.seconds += best.seconds;
   const auto attempt = [&](const detail::left_out& more) {
-    extraction found = detail::choose_without(all, table, options, more);
+    extraction found = choose_without(more);
     if (found.seconds >= best.seconds) return;
     best = std::move(found);
     without = more;
@@ -40515,6 +40521,10 @@ MEGANEURA_INLINE choice_table::choice_table(const engine& g, std::span<const cla
   rank_classes();
 }
 
+MEGANEURA_INLINE bool choice_table::is_current() const {
+  return std::ranges::all_of(order_, [&](class_id id) { return g_.find(id) == id; });
+}
+
 MEGANEURA_INLINE void choice_table::take_in(class_id several) {
   times_.resize(g_.node_count(), {-1, 0, 0});
   classes_.resize(g_.class_slots());
@@ -40863,22 +40873,25 @@ class extractor {
     table_.take_in(several);
     live_.resize(table_.class_count());
     live_[several].node = table_[several].candidates[0];
-    find_costs();
+    cost_.resize(table_.node_count());
+    find_cost(live_[several].node);
+    for (enode_id node : table_.graph()[several].parents) {
+      if (table_.is_known(node)) find_cost(node);
+    }
     if (by_groups_) groups_.take_in(several);
   }
 
-  // Of nodes that have none yet, or another by now.
   void find_costs() {
-    const enode_id first = known_by_groups_ == by_groups_ ? static_cast<enode_id>(cost_.size()) : enode_id{0};
-    known_by_groups_ = by_groups_;
     cost_.resize(table_.node_count());
-    for (enode_id node = first; node < cost_.size(); ++node) {
-      if (!table_.is_known(node)) continue;
-      const launch_time& launch = table_.launch();
-      cost_[node] = table_.time(node).alone;
-      if (table_.launches(node)) cost_[node] += by_groups_ ? launch.dispatch : launch.alone();
-      if (more_ && !by_groups_) cost_[node] += more_(node);
+    for (enode_id node{0}; node < cost_.size(); ++node) {
+      if (table_.is_known(node)) find_cost(node);
     }
+  }
+  void find_cost(enode_id node) {
+    const launch_time& launch = table_.launch();
+    cost_[node] = table_.time(node).alone;
+    if (table_.launches(node)) cost_[node] += by_groups_ ? launch.dispatch : launch.alone();
+    if (more_ && !by_groups_) cost_[node] += more_(node);
   }
 
   // After what it reads: what has several results may read values of a higher rank than those it computes.
@@ -41086,7 +41099,7 @@ class extractor {
   node_penalty more_;
   std::vector<live_class> live_;
   std::vector<double> cost_;  // of a kernel that is a group of its own; while groups are counted, without the group
-  bool by_groups_ = false, known_by_groups_ = false;  // they are; in those costs
+  bool by_groups_ = false;    // they are
   std::vector<class_id> pending_;  // classes an acquire or release still has to visit: graphs are deeper than stacks
   std::vector<class_id> turned_;   // by the changes looked at: became live or no longer are
   double total_ = 0;               // of what is live, each kernel for itself

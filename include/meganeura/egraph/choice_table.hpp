@@ -32,6 +32,8 @@ class choice_table {
   choice_table(const engine& g, std::span<const class_id> order, std::span<const class_id> roots, node_time time,
                const launch_time& launch);
 
+  /// Whether none of its classes has merged with another since.
+  [[nodiscard]] bool is_current() const;
   [[nodiscard]] const engine& graph() const { return g_; }
   [[nodiscard]] const launch_time& launch() const { return launch_; }
   [[nodiscard]] std::span<const class_id> order() const { return order_; }

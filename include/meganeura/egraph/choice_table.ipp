@@ -24,6 +24,10 @@ MEGANEURA_INLINE choice_table::choice_table(const engine& g, std::span<const cla
   rank_classes();
 }
 
+MEGANEURA_INLINE bool choice_table::is_current() const {
+  return std::ranges::all_of(order_, [&](class_id id) { return g_.find(id) == id; });
+}
+
 MEGANEURA_INLINE void choice_table::take_in(class_id several) {
   times_.resize(g_.node_count(), {-1, 0, 0});
   classes_.resize(g_.class_slots());

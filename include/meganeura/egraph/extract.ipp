@@ -114,22 +114,25 @@ class extractor {
     table_.take_in(several);
     live_.resize(table_.class_count());
     live_[several].node = table_[several].candidates[0];
-    find_costs();
+    cost_.resize(table_.node_count());
+    find_cost(live_[several].node);
+    for (enode_id node : table_.graph()[several].parents) {
+      if (table_.is_known(node)) find_cost(node);
+    }
     if (by_groups_) groups_.take_in(several);
   }
 
-  // Of nodes that have none yet, or another by now.
   void find_costs() {
-    const enode_id first = known_by_groups_ == by_groups_ ? static_cast<enode_id>(cost_.size()) : enode_id{0};
-    known_by_groups_ = by_groups_;
     cost_.resize(table_.node_count());
-    for (enode_id node = first; node < cost_.size(); ++node) {
-      if (!table_.is_known(node)) continue;
-      const launch_time& launch = table_.launch();
-      cost_[node] = table_.time(node).alone;
-      if (table_.launches(node)) cost_[node] += by_groups_ ? launch.dispatch : launch.alone();
-      if (more_ && !by_groups_) cost_[node] += more_(node);
+    for (enode_id node{0}; node < cost_.size(); ++node) {
+      if (table_.is_known(node)) find_cost(node);
     }
+  }
+  void find_cost(enode_id node) {
+    const launch_time& launch = table_.launch();
+    cost_[node] = table_.time(node).alone;
+    if (table_.launches(node)) cost_[node] += by_groups_ ? launch.dispatch : launch.alone();
+    if (more_ && !by_groups_) cost_[node] += more_(node);
   }
 
   // After what it reads: what has several results may read values of a higher rank than those it computes.
@@ -337,7 +340,7 @@ class extractor {
   node_penalty more_;
   std::vector<live_class> live_;
   std::vector<double> cost_;  // of a kernel that is a group of its own; while groups are counted, without the group
-  bool by_groups_ = false, known_by_groups_ = false;  // they are; in those costs
+  bool by_groups_ = false;    // they are
   std::vector<class_id> pending_;  // classes an acquire or release still has to visit: graphs are deeper than stacks
   std::vector<class_id> turned_;   // by the changes looked at: became live or no longer are
   double total_ = 0;               // of what is live, each kernel for itself

@@ -383,12 +383,16 @@ inline extraction choose_without(saturated_graph& all, const egraph::choice_tabl
 MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options& options) {
   detail::left_out without{.prologues = true};
   const auto time = [&](enode_id id) { return node_time(all.graph, id, options.device); };
-  const egraph::choice_table table(all.graph, all.order, all.roots, time, options.device.launch);
-  extraction best = detail::choose_without(all, table, options, without);
+  std::optional<egraph::choice_table> table;
+  const auto choose_without = [&](const detail::left_out& more) {
+    if (!table || !table->is_current()) table.emplace(all.graph, all.order, all.roots, time, options.device.launch);
+    return detail::choose_without(all, *table, options, more);
+  };
+  extraction best = choose_without(without);
   if (options.search_passes == 0) return best;
   without.seconds += best.seconds;
   const auto attempt = [&](const detail::left_out& more) {
-    extraction found = detail::choose_without(all, table, options, more);
+    extraction found = choose_without(more);
     if (found.seconds >= best.seconds) return;
     best = std::move(found);
     without = more;
