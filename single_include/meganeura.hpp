@@ -40699,8 +40699,8 @@ class step_groups {
   // is no place, and those are closed that lost what could not wait.
   bool shift(std::span<const choice_change> changes);
   bool place(class_id id, std::span<const class_id> before);
-  // What does not wait for groups that came in between goes where it went before.
-  void pull(std::uint32_t first, std::uint32_t behind);
+  // What does not wait for groups that came in between, from `first` to before `last`, goes where it went before.
+  void pull(std::uint32_t first, std::uint32_t last);
   // The level of the first live kernel that waits for a class.
   [[nodiscard]] std::uint32_t next_reader(class_id id) const;
   // With what needs no kernel to be taken from it.
@@ -40915,7 +40915,7 @@ class extractor {
   void choose_first() {
     std::vector<class_id> by_rank;
     for (class_id id : table_.order()) {
-      if (table_[id].rank != choice_table::unranked) by_rank.push_back(id);
+      if (table_.has(id)) by_rank.push_back(id);
     }
     std::sort(by_rank.begin(), by_rank.end(), [&](class_id x, class_id y) { return table_[x].rank < table_[y].rank; });
     std::vector<double> share(table_.graph().class_slots());
@@ -51022,7 +51022,7 @@ MEGANEURA_INLINE void group_order::number() {
 
 MEGANEURA_INLINE void step_groups::find_levels(std::span<const class_id> from) {
   for (class_id id : from) {
-    if (table_[id].rank != choice_table::unranked) pending_.push_back(id);
+    if (table_.has(id)) pending_.push_back(id);
     while (!pending_.empty()) {
       const class_id next = pending_.back();
       if (levels_[next] <= cyclic) {
@@ -51103,6 +51103,7 @@ MEGANEURA_INLINE std::uint32_t step_groups::add_group(std::uint32_t level) {
   kernels_.emplace_back(), members_.emplace_back(), not_after_.emplace_back();
   return order_.insert(level);
 }
+
 MEGANEURA_INLINE double step_groups::look_at(std::span<const choice_change> changes) {
   keep_odd();
   groups_before_ = order_.all();
@@ -51246,20 +51247,20 @@ MEGANEURA_INLINE bool step_groups::place(class_id id, std::span<const class_id> 
     return true;
   }
   while (!table_.launches(live_[id].node)) id = table_.operands(live_[id].node)[0];  // which is at the same level
-  const std::uint32_t behind = level + 1;  // what waits for it; groups come in between for it and what it waits for
-  for (std::uint32_t i = next; i < behind; ++i) add_group(next);
+  const std::uint32_t readers = level + 1;  // what waits for it; groups come in between for it and what it waits for
+  for (std::uint32_t i = next; i < readers; ++i) add_group(next);
   move_along(id, group_at(level));
   for (class_id each : before) {
-    if (level_of(each) >= behind) move_along(each, group_at(level_by(live_[each].node)));
+    if (level_of(each) >= readers) move_along(each, group_at(level_by(live_[each].node)));
   }
-  pull(next, behind);
+  pull(next, readers);
   const std::uint32_t found = level_by(live_[id].node);
   if (found < level) move_along(id, group_at(found));
   return found <= level;
 }
 
-MEGANEURA_INLINE void step_groups::pull(std::uint32_t first, std::uint32_t behind) {
-  const auto& members = members_[order_.at(behind)];
+MEGANEURA_INLINE void step_groups::pull(std::uint32_t first, std::uint32_t last) {
+  const auto& members = members_[order_.at(last)];
   waiting_.assign(members.begin(), members.end());
   for (std::size_t next = 0; next < waiting_.size() && next < most_followed; ++next) {
     const class_id each = waiting_[next];
@@ -51400,6 +51401,7 @@ MEGANEURA_INLINE void step_groups::find_ways(std::span<const choice_change> chan
     if (live_[each].node != no_id) add(live_[each].node);
   }
 }
+
 MEGANEURA_INLINE void step_groups::take_in(class_id several) {
   const std::size_t slots = table_.class_count();
   levels_.resize(slots, unknown), known_.resize(slots, unknown), before_.resize(slots, unknown);

@@ -156,7 +156,7 @@ class extractor {
   void choose_first() {
     std::vector<class_id> by_rank;
     for (class_id id : table_.order()) {
-      if (table_[id].rank != choice_table::unranked) by_rank.push_back(id);
+      if (table_.has(id)) by_rank.push_back(id);
     }
     std::sort(by_rank.begin(), by_rank.end(), [&](class_id x, class_id y) { return table_[x].rank < table_[y].rank; });
     std::vector<double> share(table_.graph().class_slots());

@@ -101,8 +101,8 @@ class step_groups {
   // is no place, and those are closed that lost what could not wait.
   bool shift(std::span<const choice_change> changes);
   bool place(class_id id, std::span<const class_id> before);
-  // What does not wait for groups that came in between goes where it went before.
-  void pull(std::uint32_t first, std::uint32_t behind);
+  // What does not wait for groups that came in between, from `first` to before `last`, goes where it went before.
+  void pull(std::uint32_t first, std::uint32_t last);
   // The level of the first live kernel that waits for a class.
   [[nodiscard]] std::uint32_t next_reader(class_id id) const;
   // With what needs no kernel to be taken from it.
