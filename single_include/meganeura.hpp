@@ -60058,6 +60058,9 @@ class row_scales {
   }
   void note_overflow() { raise(rows_ + overflow, 1); }
 
+  /// The number itself, which no compiler knows.
+  [[nodiscard]] spirv::u32 unknown(std::uint32_t number) const { return (largest_.load(0) >> 31u) + number; }
+
   /// Each is the same for all invocations, behind a barrier.
   [[nodiscard]] spirv::boolean has_rows_without() const { return largest_.load(rows_ + without) != 0u; }
   [[nodiscard]] spirv::boolean overflowed() const { return largest_.load(rows_ + overflow) != 0u; }
@@ -61157,11 +61160,12 @@ class cooperative_product {
       k_.view<Value>(out_[result])[at] = value;
   }
 
-  // In f32 from the operands themselves.
+  // In f32 from the operands themselves. Drivers write loops out whose ends they know: 45 KB of code that hardly ever
+  // runs, and is fetched.
   void store_one_by_one() {
     const std::uint32_t count = s_.tile_m * side_n();
     k_.for_(
-        0, count, k_.local_size()[0],
+        0, scales_->unknown(count), k_.local_size()[0],
         [&](const spirv::u32& first) {
           const spirv::u32 place = min(first + k_.local_index(), spirv::u32(count - 1));
           const spirv::u32 m = place / side_n(), n = place % side_n();
@@ -61171,16 +61175,16 @@ class cooperative_product {
             groups[0].sums.push_back({one_by_one(right, min(first_m_ + m, last_m), min(first_n_ + n, last_n))});
           store_results(groups);
         },
-        spirv::unrolling::keep);
+        spirv::unrolling::keep, ceil_div(count, k_.local_size()[0]));
   }
 
   [[nodiscard]] spirv::f32 one_by_one(const cooperative_operand<Element>& right, const spirv::u32& m,
                                       const spirv::u32& n) {
     const spirv::var<spirv::f32> sum = k_.variable<spirv::f32>();
     k_.for_(
-        0, k_length(), 1,
+        0, scales_->unknown(k_length()), 1,
         [&](const spirv::u32& i) { sum = fma(left_.element(m, term(i)), right.element(n, term(i)), sum.load()); },
-        spirv::unrolling::keep);
+        spirv::unrolling::keep, k_length());
     return sum.load();
   }
 

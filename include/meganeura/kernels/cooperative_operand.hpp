@@ -84,6 +84,9 @@ class row_scales {
   }
   void note_overflow() { raise(rows_ + overflow, 1); }
 
+  /// The number itself, which no compiler knows.
+  [[nodiscard]] spirv::u32 unknown(std::uint32_t number) const { return (largest_.load(0) >> 31u) + number; }
+
   /// Each is the same for all invocations, behind a barrier.
   [[nodiscard]] spirv::boolean has_rows_without() const { return largest_.load(rows_ + without) != 0u; }
   [[nodiscard]] spirv::boolean overflowed() const { return largest_.load(rows_ + overflow) != 0u; }
