@@ -43714,15 +43714,62 @@ inline const char* make_product(implementation_pass& pass, product_draft& draft,
   return nullptr;
 }
 
+// Adds it to the owner, unless it reads that; of an attribute or of one that is known.
+template <class Attribute>
+enode_id add_product(implementation_pass& pass, class_id owner, const Attribute& value,
+                     std::span<const class_id> operands, const rule_mask& reasons) {
+  engine& g = pass.graph();
+  for (class_id operand : operands) {
+    if (g.find(operand) == g.find(owner)) return no_id;
+  }
+  return g.add_to(owner, op::matmul, value, operands, reasons | pass.reasons(), skips_rounding(reasons));
+}
+
 // Null where the draft became a node of the owner, if that is of any use; else why there is no kernel of it.
 inline const char* emit_matmul(implementation_pass& pass, class_id owner, product_draft draft) {
-  engine& g = pass.graph();
   matmul_attribute value;
   if (const char* problem = make_product(pass, draft, value)) return problem;
-  for (class_id operand : draft.operands) {
-    if (g.find(operand) == g.find(owner)) return nullptr;
+  (void)add_product(pass, owner, value, draft.operands, draft.reasons);
+  return nullptr;
+}
+
+// The same of a product and of the region that it reads, or that reads it as its `operand`. Of attributes and operands
+// that are the same in the same places the same comes by a rule: make(draft) is asked once for all of them.
+template <class Make>
+const char* emit_joined(implementation_pass& pass, structural rule, enode_id product, enode_id region,
+                        std::size_t operand, const Make& make) {
+  const engine& g = pass.graph();
+  const bool is_before = rule == structural::matmul_prologue;
+  const class_id owner = g.find(g.node(is_before ? product : region).owner);
+  const rule_mask reasons = bit(rule) | (is_before ? g.node(product).reasons | g.node(region).reasons
+                                                   : reasons_of_ending(g, region, product));
+  class_list classes{owner};
+  small_vector<std::uint64_t, 24> words{
+      static_cast<std::uint64_t>(rule) << 16 | operand << 8 | static_cast<std::uint64_t>(g[owner].type),
+      g.node(product).attribute, g.node(region).attribute};
+  for (const enode_id node : {product, region}) {
+    for (class_id each : g.operands(node)) {
+      const std::size_t place = append_once(classes, 0, g.find(each));
+      words.push_back(place << 8 | static_cast<std::size_t>(g[g.find(each)].type));
+    }
   }
-  g.add_to(owner, op::matmul, value, draft.operands, draft.reasons | pass.reasons(), skips_rounding(draft.reasons));
+  implementation_pass::product_together& known = pass.product_like({words.data(), words.size()});
+  if (known.is_known) {
+    if (known.node == no_id) return known.problem;
+    class_list operands;
+    for (std::uint8_t place : known.operands) operands.push_back(classes[place]);
+    (void)add_product(pass, owner, attribute_ref(g.attribute_of(known.node)), operands, reasons);
+    return nullptr;
+  }
+  product_draft draft;
+  matmul_attribute value;
+  known.is_known = true;
+  known.problem = make(draft);
+  if (!known.problem) known.problem = make_product(pass, draft, value);
+  if (known.problem) return known.problem;
+  for (class_id each : draft.operands)
+    known.operands.push_back(static_cast<std::uint8_t>(append_once(classes, 0, g.find(each))));
+  known.node = add_product(pass, owner, value, draft.operands, reasons);
   return nullptr;
 }
 
@@ -43802,25 +43849,24 @@ MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(implementation_pass
   const dtype type = g[g.find(g.node(region).owner)].type;
   if (!inner.schedule.is_half() && type != dtype::f32) return "products of f32 store f32 only";
   if (inner.half_distance != 0) return "the product is stored in halves";
-  nest loops = to_nest(inner);
-  epilogue_draft made(g, region, operand, product, pass.limits());
-  if (const char* problem = made.combine(loops, true, inner.finish)) return problem;
-  small_vector<index_map, 8> all{made.output, loops.accesses[1], loops.accesses[2]};
-  all.append(made.finish.accesses.begin(), made.finish.accesses.end());
-  const std::size_t of_start = inner.start.accesses.size();
-  all.append(loops.accesses.end() - static_cast<std::ptrdiff_t>(of_start), loops.accesses.end());
-  loops.accesses = all;
-  product_draft draft{.loops = loops,
-                      .operands = {g.operand(product, 0), g.operand(product, 1)},
-                      .finish = made.finish.program,
-                      .paired = inner.paired,
-                      .start = {inner.start.program, inner.start.statistic, {}},
-                      .start_accesses = of_start,
-                      .reasons = reasons_of_ending(g, region, product)};
-  draft.operands.append(made.others.begin(), made.others.end());
-  const bool has_guards = !inner.start.is_empty() || inner.paired;  // adding a node moves attributes
-  const char* problem = emit_matmul(pass, g.find(g.node(region).owner), std::move(draft));
-  return has_guards ? problem : nullptr;
+  const auto make = [&](product_draft& draft) -> const char* {
+    draft.loops = to_nest(inner);
+    nest& loops = draft.loops;
+    epilogue_draft made(g, region, operand, product, pass.limits());
+    if (const char* problem = made.combine(loops, true, inner.finish)) return problem;
+    small_vector<index_map, 8> all{made.output, loops.accesses[1], loops.accesses[2]};
+    all.append(made.finish.accesses.begin(), made.finish.accesses.end());
+    draft.start_accesses = inner.start.accesses.size();
+    all.append(loops.accesses.end() - static_cast<std::ptrdiff_t>(draft.start_accesses), loops.accesses.end());
+    loops.accesses = all;
+    draft.operands = {g.operand(product, 0), g.operand(product, 1)};
+    draft.operands.append(made.others.begin(), made.others.end());
+    draft.finish = made.finish.program;
+    draft.paired = inner.paired;
+    draft.start = {inner.start.program, inner.start.statistic, {}};
+    return nullptr;
+  };
+  return emit_joined(pass, ending(op::matmul), product, region, operand, make);
 }
 
 inline kernel_time product_time(const matmul_attribute& product, const device_profile& device) {
@@ -45269,46 +45315,16 @@ class prologue_draft {
         product_(g_.get<matmul_attribute>(product)),
         region_(g_.get<region_attribute>(region)) {}
 
-  // Why there is none, or null when the node was added. Of attributes and operands that are the same in the same places
-  // the same comes.
+  // Why there is none, or null when the node was added.
   const char* add() {
     if (region_.row_axes > 0 && pass_.uses(g_.node(region_id_).owner) > 1 && pass_.decides_by_sums(region_id_))
       return "computed twice it could decide two ways";
     const class_id owner = g_.find(g_.node(product_id_).owner);
-    class_list classes{owner};
-    small_vector<std::uint64_t, 24> words{g_.node(product_id_).attribute, g_.node(region_id_).attribute};
-    for (const enode_id node : {product_id_, region_id_}) {
-      for (class_id operand : g_.operands(node)) {
-        const std::size_t place = append_once(classes, 0, g_.find(operand));
-        words.push_back(place << 8 | static_cast<std::size_t>(g_[g_.find(operand)].type));
-      }
-    }
-    implementation_pass::product_together& known = pass_.product_like({words.data(), words.size()});
-    if (!known.is_known) {
-      product_draft draft;
-      known.is_known = true;
-      matmul_attribute value;
-      known.problem = make(draft, owner);
-      if (!known.problem) known.problem = make_product(pass_, draft, value);
-      if (known.problem) return known.problem;
-      for (class_id operand : draft.operands)
-        known.operands.push_back(static_cast<std::uint8_t>(append_once(classes, 0, g_.find(operand))));
-      known.node = emit(owner, attribute_ref(value), draft.operands);
-    } else if (!known.problem) {
-      class_list operands;
-      for (std::uint8_t place : known.operands) operands.push_back(classes[place]);
-      (void)emit(owner, attribute_ref(g_.attribute_of(known.node)), operands);
-    }
-    return known.problem;
+    const auto made = [&](product_draft& draft) { return make(draft, owner); };
+    return emit_joined(pass_, structural::matmul_prologue, product_id_, region_id_, 0, made);
   }
 
  private:
-  enode_id emit(class_id owner, attribute_ref value, std::span<const class_id> operands) {
-    const rule_mask reasons =
-        bit(structural::matmul_prologue) | g_.node(product_id_).reasons | g_.node(region_id_).reasons;
-    return g_.add_to(owner, op::matmul, value, operands, reasons | pass_.reasons(), skips_rounding(reasons));
-  }
-
   const char* make(product_draft& draft, class_id owner) {
     std::optional<factored_rows> rows;
     if (region_.row_axes > 0) {
@@ -46014,6 +46030,12 @@ class rotary_draft {
 
   // Why there is none, or null when a node was added.
   const char* add() {
+    const auto made = [&](product_draft& draft) { return make(draft); };
+    return emit_joined(pass_, structural::matmul_rotary, product_id_, region_id_, operand_, made);
+  }
+
+ private:
+  const char* make(product_draft& made) {
     if (region_.space.elements() != g_.extents(g_.operand(region_id_, operand_)).elements())
       return "elements of the product are left out or repeated";
     loops_ = to_nest(product_);
@@ -46043,10 +46065,11 @@ class rotary_draft {
       });
       if (!fits) return "an operand has a border, or would be read backwards";
     }
-    return emit(values, output.strides[axis_]);
+    if (const char* problem = finish(values, output.strides[axis_])) return problem;
+    made = std::move(writer_.draft);
+    return nullptr;
   }
 
- private:
   // The same axis of the product's loops.
   bool find_axis() {
     for (int k = 0; k < loops_.space.rank(); ++k) {
@@ -46093,9 +46116,8 @@ class rotary_draft {
     });
   }
 
-  const char* emit(std::span<const scalar_ref, 2> values, std::int64_t distance) {
+  const char* finish(std::span<const scalar_ref, 2> values, std::int64_t distance) {
     product_draft& draft = writer_.draft;
-    const class_id owner = g_.find(g_.node(region_id_).owner);
     if (draft.operands.size() > pass_.limits().buffers) return "too many operands";
     if (values[0] == values[1]) return "both places have the same value";
     scalar_ref results[] = {values[1], values[0]};
@@ -46104,8 +46126,7 @@ class rotary_draft {
     const bool is_first = results[1] + std::size_t{1} == draft.finish.nodes.size();
     draft.half = results[is_first ? 0 : 1], draft.half_distance = is_first ? distance : -distance;
     if (!is_first) draft.loops.accesses[0].offset += distance;
-    draft.reasons = reasons_of_ending(g_, region_id_, product_id_) | bit(structural::matmul_rotary);
-    return emit_matmul(pass_, owner, std::move(draft));
+    return nullptr;
   }
 
   implementation_pass& pass_;

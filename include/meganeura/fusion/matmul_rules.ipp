@@ -220,15 +220,62 @@ inline const char* make_product(implementation_pass& pass, product_draft& draft,
   return nullptr;
 }
 
+// Adds it to the owner, unless it reads that; of an attribute or of one that is known.
+template <class Attribute>
+enode_id add_product(implementation_pass& pass, class_id owner, const Attribute& value,
+                     std::span<const class_id> operands, const rule_mask& reasons) {
+  engine& g = pass.graph();
+  for (class_id operand : operands) {
+    if (g.find(operand) == g.find(owner)) return no_id;
+  }
+  return g.add_to(owner, op::matmul, value, operands, reasons | pass.reasons(), skips_rounding(reasons));
+}
+
 // Null where the draft became a node of the owner, if that is of any use; else why there is no kernel of it.
 inline const char* emit_matmul(implementation_pass& pass, class_id owner, product_draft draft) {
-  engine& g = pass.graph();
   matmul_attribute value;
   if (const char* problem = make_product(pass, draft, value)) return problem;
-  for (class_id operand : draft.operands) {
-    if (g.find(operand) == g.find(owner)) return nullptr;
+  (void)add_product(pass, owner, value, draft.operands, draft.reasons);
+  return nullptr;
+}
+
+// The same of a product and of the region that it reads, or that reads it as its `operand`. Of attributes and operands
+// that are the same in the same places the same comes by a rule: make(draft) is asked once for all of them.
+template <class Make>
+const char* emit_joined(implementation_pass& pass, structural rule, enode_id product, enode_id region,
+                        std::size_t operand, const Make& make) {
+  const engine& g = pass.graph();
+  const bool is_before = rule == structural::matmul_prologue;
+  const class_id owner = g.find(g.node(is_before ? product : region).owner);
+  const rule_mask reasons = bit(rule) | (is_before ? g.node(product).reasons | g.node(region).reasons
+                                                   : reasons_of_ending(g, region, product));
+  class_list classes{owner};
+  small_vector<std::uint64_t, 24> words{
+      static_cast<std::uint64_t>(rule) << 16 | operand << 8 | static_cast<std::uint64_t>(g[owner].type),
+      g.node(product).attribute, g.node(region).attribute};
+  for (const enode_id node : {product, region}) {
+    for (class_id each : g.operands(node)) {
+      const std::size_t place = append_once(classes, 0, g.find(each));
+      words.push_back(place << 8 | static_cast<std::size_t>(g[g.find(each)].type));
+    }
   }
-  g.add_to(owner, op::matmul, value, draft.operands, draft.reasons | pass.reasons(), skips_rounding(draft.reasons));
+  implementation_pass::product_together& known = pass.product_like({words.data(), words.size()});
+  if (known.is_known) {
+    if (known.node == no_id) return known.problem;
+    class_list operands;
+    for (std::uint8_t place : known.operands) operands.push_back(classes[place]);
+    (void)add_product(pass, owner, attribute_ref(g.attribute_of(known.node)), operands, reasons);
+    return nullptr;
+  }
+  product_draft draft;
+  matmul_attribute value;
+  known.is_known = true;
+  known.problem = make(draft);
+  if (!known.problem) known.problem = make_product(pass, draft, value);
+  if (known.problem) return known.problem;
+  for (class_id each : draft.operands)
+    known.operands.push_back(static_cast<std::uint8_t>(append_once(classes, 0, g.find(each))));
+  known.node = add_product(pass, owner, value, draft.operands, reasons);
   return nullptr;
 }
 
@@ -308,25 +355,24 @@ MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(implementation_pass
   const dtype type = g[g.find(g.node(region).owner)].type;
   if (!inner.schedule.is_half() && type != dtype::f32) return "products of f32 store f32 only";
   if (inner.half_distance != 0) return "the product is stored in halves";
-  nest loops = to_nest(inner);
-  epilogue_draft made(g, region, operand, product, pass.limits());
-  if (const char* problem = made.combine(loops, true, inner.finish)) return problem;
-  small_vector<index_map, 8> all{made.output, loops.accesses[1], loops.accesses[2]};
-  all.append(made.finish.accesses.begin(), made.finish.accesses.end());
-  const std::size_t of_start = inner.start.accesses.size();
-  all.append(loops.accesses.end() - static_cast<std::ptrdiff_t>(of_start), loops.accesses.end());
-  loops.accesses = all;
-  product_draft draft{.loops = loops,
-                      .operands = {g.operand(product, 0), g.operand(product, 1)},
-                      .finish = made.finish.program,
-                      .paired = inner.paired,
-                      .start = {inner.start.program, inner.start.statistic, {}},
-                      .start_accesses = of_start,
-                      .reasons = reasons_of_ending(g, region, product)};
-  draft.operands.append(made.others.begin(), made.others.end());
-  const bool has_guards = !inner.start.is_empty() || inner.paired;  // adding a node moves attributes
-  const char* problem = emit_matmul(pass, g.find(g.node(region).owner), std::move(draft));
-  return has_guards ? problem : nullptr;
+  const auto make = [&](product_draft& draft) -> const char* {
+    draft.loops = to_nest(inner);
+    nest& loops = draft.loops;
+    epilogue_draft made(g, region, operand, product, pass.limits());
+    if (const char* problem = made.combine(loops, true, inner.finish)) return problem;
+    small_vector<index_map, 8> all{made.output, loops.accesses[1], loops.accesses[2]};
+    all.append(made.finish.accesses.begin(), made.finish.accesses.end());
+    draft.start_accesses = inner.start.accesses.size();
+    all.append(loops.accesses.end() - static_cast<std::ptrdiff_t>(draft.start_accesses), loops.accesses.end());
+    loops.accesses = all;
+    draft.operands = {g.operand(product, 0), g.operand(product, 1)};
+    draft.operands.append(made.others.begin(), made.others.end());
+    draft.finish = made.finish.program;
+    draft.paired = inner.paired;
+    draft.start = {inner.start.program, inner.start.statistic, {}};
+    return nullptr;
+  };
+  return emit_joined(pass, ending(op::matmul), product, region, operand, make);
 }
 
 inline kernel_time product_time(const matmul_attribute& product, const device_profile& device) {

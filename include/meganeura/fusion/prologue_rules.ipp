@@ -127,46 +127,16 @@ class prologue_draft {
         product_(g_.get<matmul_attribute>(product)),
         region_(g_.get<region_attribute>(region)) {}
 
-  // Why there is none, or null when the node was added. Of attributes and operands that are the same in the same places
-  // the same comes.
+  // Why there is none, or null when the node was added.
   const char* add() {
     if (region_.row_axes > 0 && pass_.uses(g_.node(region_id_).owner) > 1 && pass_.decides_by_sums(region_id_))
       return "computed twice it could decide two ways";
     const class_id owner = g_.find(g_.node(product_id_).owner);
-    class_list classes{owner};
-    small_vector<std::uint64_t, 24> words{g_.node(product_id_).attribute, g_.node(region_id_).attribute};
-    for (const enode_id node : {product_id_, region_id_}) {
-      for (class_id operand : g_.operands(node)) {
-        const std::size_t place = append_once(classes, 0, g_.find(operand));
-        words.push_back(place << 8 | static_cast<std::size_t>(g_[g_.find(operand)].type));
-      }
-    }
-    implementation_pass::product_together& known = pass_.product_like({words.data(), words.size()});
-    if (!known.is_known) {
-      product_draft draft;
-      known.is_known = true;
-      matmul_attribute value;
-      known.problem = make(draft, owner);
-      if (!known.problem) known.problem = make_product(pass_, draft, value);
-      if (known.problem) return known.problem;
-      for (class_id operand : draft.operands)
-        known.operands.push_back(static_cast<std::uint8_t>(append_once(classes, 0, g_.find(operand))));
-      known.node = emit(owner, attribute_ref(value), draft.operands);
-    } else if (!known.problem) {
-      class_list operands;
-      for (std::uint8_t place : known.operands) operands.push_back(classes[place]);
-      (void)emit(owner, attribute_ref(g_.attribute_of(known.node)), operands);
-    }
-    return known.problem;
+    const auto made = [&](product_draft& draft) { return make(draft, owner); };
+    return emit_joined(pass_, structural::matmul_prologue, product_id_, region_id_, 0, made);
   }
 
  private:
-  enode_id emit(class_id owner, attribute_ref value, std::span<const class_id> operands) {
-    const rule_mask reasons =
-        bit(structural::matmul_prologue) | g_.node(product_id_).reasons | g_.node(region_id_).reasons;
-    return g_.add_to(owner, op::matmul, value, operands, reasons | pass_.reasons(), skips_rounding(reasons));
-  }
-
   const char* make(product_draft& draft, class_id owner) {
     std::optional<factored_rows> rows;
     if (region_.row_axes > 0) {

@@ -52,6 +52,12 @@ class rotary_draft {
 
   // Why there is none, or null when a node was added.
   const char* add() {
+    const auto made = [&](product_draft& draft) { return make(draft); };
+    return emit_joined(pass_, structural::matmul_rotary, product_id_, region_id_, operand_, made);
+  }
+
+ private:
+  const char* make(product_draft& made) {
     if (region_.space.elements() != g_.extents(g_.operand(region_id_, operand_)).elements())
       return "elements of the product are left out or repeated";
     loops_ = to_nest(product_);
@@ -81,10 +87,11 @@ class rotary_draft {
       });
       if (!fits) return "an operand has a border, or would be read backwards";
     }
-    return emit(values, output.strides[axis_]);
+    if (const char* problem = finish(values, output.strides[axis_])) return problem;
+    made = std::move(writer_.draft);
+    return nullptr;
   }
 
- private:
   // The same axis of the product's loops.
   bool find_axis() {
     for (int k = 0; k < loops_.space.rank(); ++k) {
@@ -131,9 +138,8 @@ class rotary_draft {
     });
   }
 
-  const char* emit(std::span<const scalar_ref, 2> values, std::int64_t distance) {
+  const char* finish(std::span<const scalar_ref, 2> values, std::int64_t distance) {
     product_draft& draft = writer_.draft;
-    const class_id owner = g_.find(g_.node(region_id_).owner);
     if (draft.operands.size() > pass_.limits().buffers) return "too many operands";
     if (values[0] == values[1]) return "both places have the same value";
     scalar_ref results[] = {values[1], values[0]};
@@ -142,8 +148,7 @@ class rotary_draft {
     const bool is_first = results[1] + std::size_t{1} == draft.finish.nodes.size();
     draft.half = results[is_first ? 0 : 1], draft.half_distance = is_first ? distance : -distance;
     if (!is_first) draft.loops.accesses[0].offset += distance;
-    draft.reasons = reasons_of_ending(g_, region_id_, product_id_) | bit(structural::matmul_rotary);
-    return emit_matmul(pass_, owner, std::move(draft));
+    return nullptr;
   }
 
   implementation_pass& pass_;
