@@ -31187,7 +31187,7 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
   };
   const std::uint32_t exchange =
       s.slices > 1 ? 4 * (s.tile_n + 4) * s.slices * s.tile_m : 4 * (s.subgroup_n + 4) * s.subgroups() * unit.m;
-  return std::max(staged(s.tile_m) + staged(s.tile_n), exchange) + (s.is_half() ? 0 : 12 * (s.tile_m + s.tile_n) + 16) +
+  return std::max(staged(s.tile_m) + staged(s.tile_n), exchange) + (s.is_half() ? 0 : 4 * (s.tile_m + s.tile_n) + 16) +
          (s.parts > 1 ? 16 : 0);
 }
 
@@ -31249,7 +31249,7 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
 }
 [[nodiscard]] inline bool has_registers(const product_schedule& s, const device_profile& device) {
   const std::uint32_t threads = s.subgroups() * device.subgroup_size;
-  return 48 + held(s, threads) <= std::min(240u, 65536 / threads);
+  return (s.is_half() ? 48 : 64) + held(s, threads) <= std::min(240u, 65536 / threads);
 }
 
 /// Of an invocation where units are emulated, at most: drivers may end it behind so many (max_loop_iterations).
@@ -31261,7 +31261,7 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   const std::uint64_t a_unit =
       device.unit.k * products + (products == 3 && !s.keeps_low() ? 5 : 1);  // totals of its own
   const std::uint64_t units = ceil_div<std::uint64_t>(steps * s.tile_k, device.unit.k * s.slices);
-  const std::uint64_t looks = s.is_scaled() && steps > s.depth ? 2 : 1;
+  const std::uint64_t looks = s.is_scaled() ? 2 : 1;
   const std::uint64_t in_f32 = s.is_scaled() ? terms / s.slices + 1 : 0;  // of rows without a factor
   return results * (looks * (units * a_unit + 8) + in_f32 + 16) + 8 * steps;
 }
@@ -33592,6 +33592,10 @@ struct kernel_request {
   }
   [[nodiscard]] dtype type() const { return nodes[id].type; }  // of the result
   [[nodiscard]] const shape& extents() const { return nodes[id].extents; }
+  /// Whether an operand of a product is one.
+  [[nodiscard]] bool is_parameter(std::size_t operand) const {
+    return nodes[nodes.operands(id)[operand]].kind == op::parameter;
+  }
   [[nodiscard]] std::vector<dtype> operand_types() const {
     std::vector<dtype> types;
     for (node_id operand : nodes.operands(id)) types.push_back(nodes[operand].type);
@@ -48414,6 +48418,9 @@ struct matmul_problem {
   /// 2, 3, ..., and returns the functions to apply. Empty: the sum itself.
   std::function<matmul_programs(spirv::kernel&)> epilogue;
   // On matrix units alone:
+  struct parameter_operands {
+    bool a = false, b = false;  // one of them at most
+  } parameters{};
   bool has_prologue = false;
   std::optional<std::uint32_t> offset_second{};  // of a second right operand, which lies as b does: binding 2
   struct store {
@@ -48549,12 +48556,15 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// With the node's schedule or, where it has none, the one that suits the device.
 [[nodiscard]] kernel_dispatch make_matmul(const matmul_attribute& node, std::span<const dtype> types, dtype result,
-                                          const device_profile& on);
+                                          const device_profile& on, matmul_problem::parameter_operands parameters = {});
 
 template <>
 struct generator<op::matmul> {
   [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
-    return make_matmul(asked.get<matmul_attribute>(), asked.operand_types(), asked.type(), asked.on);
+    const auto& node = asked.get<matmul_attribute>();
+    const bool is_right = asked.is_parameter(1) && (!node.paired || asked.is_parameter(2));
+    return make_matmul(node, asked.operand_types(), asked.type(), asked.on,
+                       {.a = asked.is_parameter(0) && !is_right, .b = is_right});
   }
 };
 
@@ -48716,7 +48726,10 @@ namespace detail {
     all.insert(all.end(), extents.begin(), extents.end());
   };
   all.push_back(g[s.node].operand_count);
-  for (const node_id operand : g.operands(s.node)) add(g[operand].type, g[operand].extents);
+  for (const node_id operand : g.operands(s.node)) {
+    add(g[operand].type, g[operand].extents);
+    if (g[s.node].kind == op::matmul) all.push_back(g[operand].kind == op::parameter ? 1 : 0);
+  }
   for (const tensor_spec& result : g.results(s.node)) add(result.type, result.extents);
   add(g[s.node].type, g[s.node].extents);
   for (const std::optional<std::size_t> operand : plan::overwritten_operands(s))
@@ -57478,8 +57491,9 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
 }
 
 MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_attribute& node, std::span<const dtype> types, dtype result,
-                                             const device_profile& on) {
-  const matmul_problem problem = make_matmul_problem(node, types, result);
+                                             const device_profile& on, matmul_problem::parameter_operands parameters) {
+  matmul_problem problem = make_matmul_problem(node, types, result);
+  problem.parameters = parameters;
   if ((node.paired || !node.further.empty()) && !node.schedule.is_on_units())
     fail(error_category::internal,
          "matmul: a pair or several results without matrix units; the rules must not do that");
@@ -60005,7 +60019,7 @@ MEGANEURA_INLINE kernel_dispatch make_attention_gradient(const attention_attribu
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 // Definitions of matmul_cooperative.hpp: the loop over k, slices that meet, and the way of the sums to memory.
-// One operand of a product on its way to matrix units: the largest of each row, scaling, f16 terms in workgroup memory.
+// One operand of a product on its way to matrix units: factors of its rows, f16 terms in workgroup memory.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
@@ -60031,90 +60045,123 @@ struct staged_shape {
   return {rows, units, units + 8 / unit};  // 16 bytes of padding
 }
 
-/// f16 has f32's precision in two terms, not its range. Each row of an operand in a workgroup's tile is therefore
-/// multiplied by a power of two while it is staged, and the sums by the inverse of both. It brings the largest of the
-/// row to [2^14, 2^15): what two terms lose of smaller elements is below 2^-39 of it, and one keeps its 11 bits down to
-/// 2^-28 of it. Where only the beginning of it was looked at it brings the largest of that to [2^5, 2^6): that becomes
-/// 2^-30 and 2^-19, and what is up to 2^10 times as large fits. Where an overflow shows in the sums, whole rows are
-/// looked at. Factors end at 2^126, with which what is below 2^-110 fits and keeps its precision; all
-/// that is not overflows if it is behind the beginning. So rows of zeros, as masks leave them, cost nothing. Rows with
-/// infinities or NaN have no such number.
+/// f16 has f32's precision in two terms, not its range. The rows of an operand in a workgroup's tile are therefore
+/// multiplied by a power of two while they are staged, and the sums by the inverse of both. At first all rows of the
+/// tile have one, told by a few elements: it brings the largest of these to [2^4, 2^5). What an invocation stages of a
+/// row at once, in one step, is added up without signs; where the largest such sum is not below 2^15, or not 0 and its
+/// elements are below 2^-12 on average, the workgroup begins again with a power for each row, which brings the largest
+/// sum of all invocations to [2^14, 2^15). So what two terms lose of an element is at most 2^-24 of the largest of its
+/// row, and mostly below 2^-38, and one term keeps 11 bits down to 2^-2 of it, mostly to 2^-16. Powers of rows end at
+/// 2^126, with which what is below 2^-110 fits; rows with infinities or NaN have none.
 class row_scales {
  public:
-  /// rows: a multiple of 4.
-  row_scales(spirv::kernel& k, std::uint32_t rows)
-      : k_(k),
-        target_(k.variable<spirv::i32>()),
-        largest_(k.shared<spirv::u32>(rows + 4)),
-        halves_(k.shared<spirv::f32x4>(rows / 2)),
-        rows_(rows) {}
+  row_scales(spirv::kernel& k, std::uint32_t rows) : k_(k), largest_(k.shared<spirv::u32>(rows + 4)), rows_(rows) {}
 
-  /// Nothing is noted, nor known of any row if these are to be raised. Every invocation.
-  enum class part : std::uint8_t { notes, all };
-  void clear(part what) {
-    const std::uint32_t first = what == part::notes ? rows_ : 0;
-    for_each_below(k_, k_.local_index(), rows_ + 4 - first,
-                   [&](const spirv::u32& row) { largest_[row + first] = spirv::u32(0); });
+  /// Rows from `from` on, to those of the next one, have the power that this sample tells: the largest magnitude of a
+  /// few elements. Zeros tell of numbers near 1.
+  void guess(std::uint32_t from, const spirv::u32& sample) {
+    guesses_.push_back({from, exponent(select(sample == 0u, spirv::u32(0x3f800000), sample), 4)});
+    if (!zero_) zero_ = sample >> 31u;
   }
-  /// Whether `whole` rows are looked at.
-  void begin(const spirv::boolean& whole) { target_ = select(whole, spirv::i32(14), spirv::i32(5)); }
-  /// Behind a barrier behind clear(all): the largest of a part of a row.
+  /// Those that this one does for: 2^8, with which they are below 128 and 2^-20 on average, or all 0.
+  void guess_parameters(std::uint32_t from) { guesses_.push_back({from, spirv::i32(8)}); }
+  /// 0, which no compiler knows: the sign of a magnitude that came through lanes.
+  [[nodiscard]] spirv::u32 zero() const { return zero_.value(); }
+  /// Of rows from `from` on.
+  [[nodiscard]] spirv::f32 guessed(std::uint32_t from) const { return power_of_two(guess_at(from)); }
+  /// Whether that power does, of rows from `from` on: by the sums of an invocation's elements of each at once, as bits.
+  [[nodiscard]] spirv::boolean fits(std::uint32_t from, const std::vector<spirv::var<spirv::u32>>& sums,
+                                    std::uint32_t elements) const {
+    const auto bits = [](float number) { return std::bit_cast<std::uint32_t>(number); };
+    spirv::u32 least = 0xffffffffu, most = 0;
+    for (const auto& each : sums) {
+      const spirv::u32 sum = spirv::bitcast<spirv::u32>(spirv::bitcast<spirv::f32>(each.load()) * guessed(from));
+      least = min(least, select(each.load() == 0u, spirv::u32(0xffffffffu), sum)), most = max(most, sum);
+    }
+    return least >= bits(static_cast<float>(elements) / 4096.0f) && most < bits(32768.0f);
+  }
+  /// Nothing is noted: every invocation, a barrier before anything is.
+  void begin() {
+    k_.if_(k_.local_index() == 0u, [&] { largest_[spirv::u32(rows_ + misfit)] = spirv::u32(0); });
+  }
+  void note_misfit() { raise(rows_ + misfit, 1); }
+  /// The same for all invocations, behind a barrier.
+  [[nodiscard]] spirv::boolean fit() const { return largest_.load(rows_ + misfit) == 0u; }
+
+  /// Nothing is known of any row: every invocation, behind a barrier behind fit() and before another one.
+  void clear() {
+    for_each_below(k_, k_.local_index(), rows_ + 4, [&](const spirv::u32& row) { largest_[row] = spirv::u32(0); });
+  }
+  /// Whether rows have powers of their own from here on.
+  void use_rows(const spirv::boolean& by_row) { by_row_ = by_row; }
+  [[nodiscard]] const spirv::boolean& are_by_row() const { return by_row_; }
+  /// A sum of a part of a row.
   void raise(const spirv::u32& row, const spirv::u32& magnitude) {
     static_cast<void>(largest_[row].atomic_max(magnitude));
   }
-  /// Of all of a row that is looked at, by one invocation.
-  void set(const spirv::u32& row, const spirv::u32& magnitude) { largest_[row] = magnitude; }
-  [[nodiscard]] spirv::u32 largest(const spirv::u32& row) const { return largest_.load(row); }
-  [[nodiscard]] spirv::f32 factor(const spirv::u32& magnitude) const { return power_of_two(exponent(magnitude)); }
-
   /// Behind a barrier behind these, for what comes behind another one.
-  void prepare_inverses() {
+  void look_for_rows_without() {
     for_each_below(k_, k_.local_index(), rows_, [&](const spirv::u32& row) {
-      const spirv::u32 found = largest_.load(row);
-      const spirv::i32 inverse = -exponent(found), half = inverse >> spirv::i32(1);
-      halves_.component(row / 4, row % 4) = power_of_two(half);
-      halves_.component(row / 4 + rows_ / 4, row % 4) = power_of_two(inverse - half);
-      k_.if_(found >= 0x7f800000u, [&] { raise(rows_ + without, 1); });
+      k_.if_(largest_.load(row) >= 0x7f800000u, [&] { raise(rows_ + without, 1); });
     });
   }
-  void note_overflow() { raise(rows_ + overflow, 1); }
+  [[nodiscard]] spirv::f32 factor(const spirv::u32& row) const { return power_of_two(exponent_of(row)); }
+  /// The same for all invocations, behind a barrier behind that one.
+  [[nodiscard]] spirv::boolean has_rows_without() const { return largest_.load(rows_ + without) != 0u; }
 
   /// The number itself, which no compiler knows.
-  [[nodiscard]] spirv::u32 unknown(std::uint32_t number) const { return (largest_.load(0) >> 31u) + number; }
+  [[nodiscard]] spirv::u32 unknown(std::uint32_t number) const { return (largest_.load(rows_) >> 31u) + number; }
 
-  /// Each is the same for all invocations, behind a barrier.
-  [[nodiscard]] spirv::boolean has_rows_without() const { return largest_.load(rows_ + without) != 0u; }
-  [[nodiscard]] spirv::boolean overflowed() const { return largest_.load(rows_ + overflow) != 0u; }
-
-  /// Sums of products of a row's elements and those of `others`, one or four neighbours, without their factors: half of
-  /// both exponents at a time, so that nothing overflows or vanishes on the way that does not do so in the end.
-  [[nodiscard]] spirv::f32 unscaled(const spirv::f32& sum, const spirv::u32& row, const spirv::u32& other) const {
-    const auto of = [&](std::uint32_t half) { return inverse(row, half) * inverse(other, half); };
-    return sum * of(0) * of(1);
-  }
-  [[nodiscard]] spirv::f32x4 unscaled(const spirv::f32x4& sums, const spirv::u32& row, const spirv::u32& others) const {
-    const auto of = [&](std::uint32_t half) {
-      return spirv::f32x4(inverse(row, half)) * halves_.load(others / 4 + half * (rows_ / 4));
-    };
-    return sums * of(0) * of(1);
+  /// Sums of products of a row's elements and those of `others`, one or four neighbours of those from `from` on,
+  /// without their factors: half of both exponents at a time, so that nothing overflows or vanishes on the way that
+  /// does not do so in the end.
+  template <class Sums>
+  [[nodiscard]] Sums unscaled(const Sums& sums, const spirv::u32& row, const spirv::u32& others,
+                              std::uint32_t from) const {
+    const spirv::var<Sums> found = k_.variable<Sums>();
+    k_.if_(
+        by_row_,
+        [&] {
+          if constexpr (Sums::components == 1) {
+            found = divided(sums, exponent_of(row) + exponent_of(others));
+          } else {
+            const auto of = [&](std::uint32_t i) {
+              return divided(sums[i], exponent_of(row) + exponent_of(others + i));
+            };
+            found = vector(of(0), of(1), of(2), of(3));
+          }
+        },
+        [&] { found = divided(sums, guess_at(0) + guess_at(from)); });
+    return found.load();
   }
 
  private:
-  static constexpr std::uint32_t without = 0, overflow = 1;
+  static constexpr std::uint32_t misfit = 0, without = 1;
+  struct guessed_rows {
+    std::uint32_t from = 0;
+    spirv::i32 exponent;
+  };
   // Of the factor of a row with this largest magnitude, in [-126, 126].
-  [[nodiscard]] spirv::i32 exponent(const spirv::u32& magnitude) const {
+  [[nodiscard]] static spirv::i32 exponent(const spirv::u32& magnitude, int target) {
     const spirv::i32 largest = spirv::bitcast<spirv::i32>(magnitude >> 23u);
-    return max(min(target_.load() + 127 - largest, spirv::i32(126)), spirv::i32(-126));
+    return max(min(spirv::i32(target + 127) - largest, spirv::i32(126)), spirv::i32(-126));
   }
-  [[nodiscard]] spirv::f32 inverse(const spirv::u32& row, std::uint32_t half) const {
-    return halves_.component(row / 4 + half * (rows_ / 4), row % 4).load();
+  [[nodiscard]] spirv::i32 exponent_of(const spirv::u32& row) const { return exponent(largest_.load(row), 14); }
+  [[nodiscard]] const spirv::i32& guess_at(std::uint32_t from) const {
+    return std::ranges::find(guesses_, from, &guessed_rows::from)->exponent;
+  }
+  template <class Sums>
+  [[nodiscard]] static Sums divided(const Sums& sums, const spirv::i32& exponent) {
+    const spirv::i32 inverse = -exponent, half = inverse >> spirv::i32(1);
+    return sums * Sums(power_of_two(half)) * Sums(power_of_two(inverse - half));
   }
 
   spirv::kernel& k_;
-  spirv::var<spirv::i32> target_;
   spirv::memory<spirv::u32> largest_;  // magnitudes' bits; behind them what is noted
-  spirv::memory<spirv::f32x4> halves_;
   std::uint32_t rows_;
+  spirv::boolean by_row_{false};
+  std::vector<guessed_rows> guesses_;
+  std::optional<spirv::u32> zero_;
 };
 
 /// Element is what workgroup memory is made of: u32x4 (f16 operands) or u32x2 (f32 operands). A group of `unit`
@@ -60126,7 +60173,7 @@ class cooperative_operand {
   static constexpr bool from_half = Element::components == 4;
 
   cooperative_operand(spirv::kernel& k, const matmul_operand& plan, std::string_view name, std::uint32_t tile_rows,
-                      const product_schedule& s, const device_profile& device)
+                      const product_schedule& s, const device_profile& device, bool is_parameter)
       : k_(k),
         plan_(plan),
         tile_rows_(tile_rows),
@@ -60134,6 +60181,7 @@ class cooperative_operand {
         depth_(s.depth),
         shape_(stage_shape(plan, tile_rows, tile_k_, unit)),
         terms_(s.terms()),
+        is_parameter_(is_parameter),
         subgroup_size_(device.subgroup_size),
         shuffles_(device.subgroup_shuffle && device.subgroup_arithmetic),
         index_(shuffles_ ? k.index_by_subgroups(device.subgroup_size) : k.local_index()),
@@ -60170,8 +60218,6 @@ class cooperative_operand {
       place_by_rows();
     else
       place_by_index();
-    for (std::size_t i = 0; by_rows_ && i < pieces_.size() / pieces_a_row(); ++i)
-      whole_.push_back(k_.variable<spirv::u32>());
     for (std::size_t i = 0; i < pieces_.size() * depth_; ++i) {
       if constexpr (from_half)
         words_.push_back(k_.variable<spirv::u32x4>());
@@ -60191,55 +60237,53 @@ class cooperative_operand {
     }
   }
 
-  /// Whether lanes of one subgroup have all of a row, so that these know its largest without the others.
-  [[nodiscard]] bool knows_rows() const { return by_rows_; }
-
-  /// Tells `scales` the largest of each row, `row + at` there, in the first `steps` fetched steps.
-  void find_rows(row_scales& scales, std::uint32_t at, std::uint32_t steps) {
-    std::vector<spirv::u32x4> largest;
-    for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      largest.push_back(magnitudes(multiplied(i, 0)));
-      for (std::uint32_t step = 1; step < steps; ++step) largest[i] = max(largest[i], magnitudes(multiplied(i, step)));
+  /// Sends for a few elements from the term first_k on, which tell of all. Parameters are taken for what they mostly
+  /// are.
+  void fetch_sample(const spirv::u32& first_k) {
+    if (is_parameter_) return;
+    const std::uint32_t lanes = shuffles_ ? subgroup_size_ : 16;
+    for (std::uint32_t at = 0; at < lanes; at += shuffles_ ? lanes : 2) {
+      sample_.push_back(k_.variable<spirv::f32x4>());
+      sample_.back().store(sampled(shuffles_ ? index_ % subgroup_size_ : spirv::u32(at), lanes, first_k));
     }
-    if (!by_rows_) return raise_rows(scales, at, largest);
-    known_ = largest_of_rows(largest);
-    for (std::size_t i = 0; i < whole_.size(); ++i) known_[i] = max(known_[i], whole_[i].load());
-    k_.if_(index_ % lanes_ == 0u, [&] {
-      for (std::size_t i = 0; i < known_.size(); ++i) scales.set(tile_row(pieces_[i * pieces_a_row()]) + at, known_[i]);
-    });
   }
-  /// What find_rows() looks at besides: all of their elements, which are fetched for that in turn as step 0.
-  void find_whole_rows(row_scales& scales, std::uint32_t at) {
-    std::vector<spirv::var<spirv::u32x4>> found;
-    for (std::size_t i = 0; i < pieces_.size(); ++i) found.push_back(k_.variable<spirv::u32x4>());
-    k_.for_(
-        0, plan_.k_count, tile_k_,
-        [&](const spirv::u32& first_k) {
-          fetch(0, first_k, ragged());
-          for (std::size_t i = 0; i < pieces_.size(); ++i)
-            found[i] = max(found[i].load(), magnitudes(multiplied(i, 0)));
-        },
-        spirv::unrolling::keep);
-    std::vector<spirv::u32x4> largest;
-    for (const auto& each : found) largest.push_back(each.load());
-    if (!by_rows_) return raise_rows(scales, at, largest);
-    const std::vector<spirv::u32> rows = largest_of_rows(largest);
-    for (std::size_t i = 0; i < rows.size(); ++i) whole_[i] = rows[i];
+  /// Tells `scales` of them, which has its rows from `at` on; for all invocations the same.
+  void guess(row_scales& scales, std::uint32_t at) {
+    scales_ = &scales, scales_at_ = at;
+    for (std::size_t i = 0; i < row_groups() * rows_a_group(); ++i) {
+      sums_.push_back(k_.variable<spirv::f32>()), seen_.push_back(k_.variable<spirv::u32>());
+      factors_.push_back(k_.variable<spirv::f32>());
+    }
+    if (is_parameter_) return scales.guess_parameters(at);
+    spirv::u32x4 four(0u);
+    for (const auto& each : sample_) {
+      const spirv::u32x4 all = magnitudes(each.load());
+      four = max(four, select(all < spirv::u32x4(0x7f800000u), all, spirv::u32x4(0u)));
+    }
+    const spirv::u32 largest = max(max(four[0], four[1]), max(four[2], four[3]));
+    scales.guess(at, shuffles_ ? k_.subgroup_max(largest) : largest);
   }
 
   /// What is staged from now on is multiplied by the rows' factors.
-  void scale_by(row_scales& scales, std::uint32_t at) {
-    scales_ = &scales, scales_at_ = at;
-    // The sign of a magnitude, which no compiler sees through lanes or memory.
-    zero_ = (by_rows_ ? known_[0] : scales.largest(tile_row(pieces_[0]) + at)) >> 31u;
-    const bool same_rows = !plan_.along_k && pieces_are_below();
-    for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      if (by_rows_)
-        pieces_[i].factors =
-            i % pieces_a_row() == 0 ? spirv::f32x4(scales.factor(known_[i / pieces_a_row()])) : pieces_[i - 1].factors;
-      else
-        pieces_[i].factors = same_rows && i > 0 ? pieces_[0].factors : factors(tile_row(pieces_[i]));
-    }
+  void take_factors() {
+    zero_ = scales_->zero();
+    k_.if_(
+        scales_->are_by_row(),
+        [&] {
+          for (std::size_t i = 0; i < factors_.size(); ++i) factors_[i].store(scales_->factor(row_of(i)));
+        },
+        [&] {
+          for (const auto& each : factors_) each.store(scales_->guessed(scales_at_));
+        });
+  }
+  /// Behind all that is staged; behind a barrier behind this all know whether factors do that were guessed.
+  void look_at_rows() const {
+    const std::size_t elements = pieces_.size() / row_groups() * (plan_.along_k ? unit : 1);
+    k_.if_(!scales_->fits(scales_at_, seen_, static_cast<std::uint32_t>(elements)), [&] { scales_->note_misfit(); });
+  }
+  /// Tells of each row what was seen.
+  void tell_rows() const {
+    for (std::size_t i = 0; i < seen_.size(); ++i) scales_->raise(row_of(i), seen_[i].load() & 0x7fffffffu);
   }
 
   /// Sends for tile_k terms from first_k on, as step `step` of those on their way. `ends`: that may be beyond k, where
@@ -60266,12 +60310,18 @@ class cooperative_operand {
 
   /// Of the terms from first_k on; zeros behind the end of k.
   void stage(std::uint32_t step, const spirv::u32& first_k, bool ends) {
+    if (is_watched()) {
+      for (const auto& each : sums_) each.store(spirv::f32(0));
+    }
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
       if_needed(pieces_[i], [&] {
         stage_piece(i, step, first_k, ends);
         if (pieces_[i].statistic) add_statistic(i, step, first_k, ends);
       });
     }
+    if (!is_watched()) return;
+    for (std::size_t i = 0; i < sums_.size(); ++i)
+      seen_[i].store(max(seen_[i].load(), spirv::bitcast<spirv::u32>(sums_[i].load())));
   }
 
   /// The statistics of what is staged from now on. Operands that have them lie along k.
@@ -60330,7 +60380,6 @@ class cooperative_operand {
     spirv::u32 base = 0;            // in groups: of what does not depend on k
     std::uint32_t distance = 0;     // and of the lines that it stands below
     std::uint32_t lines_below = 0;  // if these are rows
-    std::optional<spirv::f32x4> factors{};
     // Where a prologue is: the lines that it stands below, of rows or of terms of k, are added to row and k.
     std::uint32_t lines = 0;
     std::vector<spirv::u32> reads_base{};
@@ -60445,61 +60494,40 @@ class cooperative_operand {
     k_.if_(p.index < piece_count_, std::forward<Body>(body));
   }
 
-  // Of each row that this lane has a part of, where lanes know rows.
-  [[nodiscard]] std::vector<spirv::u32> largest_of_rows(const std::vector<spirv::u32x4>& largest) {
-    std::vector<spirv::u32> found;
-    for (std::size_t i = 0; i < largest.size(); i += pieces_a_row()) {
-      spirv::u32x4 four = largest[i];
-      for (std::size_t j = 1; j < pieces_a_row(); ++j) four = max(four, largest[i + j]);
-      found.push_back(over_lanes(max(max(four[0], four[1]), max(four[2], four[3])), 1, lanes_));
-    }
-    return found;
+  // An invocation's pieces are of so many groups of rows, equally many of each in turn: of one row, or of four where
+  // neighbours are rows.
+  [[nodiscard]] std::size_t row_groups() const {
+    if (by_rows_) return pieces_.size() / pieces_a_row();
+    return !plan_.along_k && pieces_are_below() ? 1 : pieces_.size();
+  }
+  [[nodiscard]] std::size_t rows_a_group() const { return plan_.along_k ? 1 : unit; }
+  // Where number `i` of all these rows is among those that have factors.
+  [[nodiscard]] spirv::u32 row_of(std::size_t i) const {
+    const std::size_t group = i / rows_a_group();
+    return tile_row(pieces_[group * pieces_.size() / row_groups()]) +
+           (scales_at_ + static_cast<std::uint32_t>(i % rows_a_group()));
+  }
+  [[nodiscard]] bool is_watched() const {
+    const spirv::boolean* by_row = scales_ == nullptr ? nullptr : &scales_->are_by_row();
+    return by_row != nullptr && !(by_row->is_literal() && by_row->bits != 0);
   }
 
-  void raise_rows(row_scales& scales, std::uint32_t at, std::vector<spirv::u32x4> largest) {
-    for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      if (pieces_[i].partial)
-        largest[i] = select(vector_of(pieces_[i].index < piece_count_), largest[i], spirv::u32x4(0u));
+  // Four elements, of another line of the tile's first terms for each four of so many lanes.
+  [[nodiscard]] spirv::f32x4 sampled(const spirv::u32& lane, std::uint32_t lanes, const spirv::u32& first_k) const {
+    const std::uint32_t across = std::min(4u, shape_.units), down = std::min(lanes / across, shape_.rows);
+    const spirv::u32 line = lane / across % down * (shape_.rows / down);
+    const spirv::u32 group = lane % across * (shape_.units / across);
+    const piece p{.row = plan_.along_k ? line : group * unit, .k = plan_.along_k ? group : line};
+    const spirv::u32 at = (plan_.along_k ? first_k / unit : first_k) + p.k;
+    if (!grouped_) return singles(p.row, at);
+    const spirv::f32x4 found = wide_->load(row_base(p.row) + offset_of(k_groups_, min(at, spirv::u32(k_end() - 1))));
+    if (!start_) return found;
+    std::vector<scalar_value> read;
+    for (std::size_t i = 0; i < reads(); ++i) {
+      const spirv::u32 base = start_->base(i, batch_index_, start_row(p));
+      read.push_back(start_->read_four(i, base + start_->along(i, start_k(p, first_k, true)), plan_.along_k));
     }
-    // First what subgroups do together, then what lanes do alone.
-    struct raised {
-      spirv::u32 row, largest;
-    };
-    std::vector<raised> found;
-    spirv::boolean is_first(true);  // of the lanes that share a row
-    if (plan_.along_k) {
-      const std::uint32_t lanes = shuffles_ ? lanes_ : 1;
-      is_first = index_ % lanes == 0u;
-      for (std::size_t i = 0; i < pieces_.size(); ++i) {
-        const spirv::u32x4& four = largest[i];
-        found.push_back(
-            {tile_row(pieces_[i]) + at, over_lanes(max(max(four[0], four[1]), max(four[2], four[3])), 1, lanes)});
-      }
-    } else {
-      // Lanes that are shape_.units apart have the same four rows, and so have all pieces of one that stand below each
-      // other.
-      const std::uint32_t apart = shape_.units;
-      const bool meet = shuffles_ && std::has_single_bit(apart) && apart < subgroup_size_;
-      if (meet) is_first = index_ % subgroup_size_ < apart;
-      const std::size_t different = pieces_are_below() ? 1 : pieces_.size();
-      for (std::size_t i = different; i < pieces_.size(); ++i) largest[0] = max(largest[0], largest[i]);
-      for (std::size_t i = 0; i < different; ++i) {
-        for (std::uint32_t j = 0; j < unit; ++j) {
-          found.push_back({tile_row(pieces_[i]) + (at + j),
-                           meet ? over_lanes(largest[i][j], apart, subgroup_size_) : largest[i][j]});
-        }
-      }
-    }
-    k_.if_(is_first, [&] {
-      for (const raised& each : found) scales.raise(each.row, each.largest);
-    });
-  }
-  // The largest of those of lanes `first` apart, `lanes` lanes in all; both are powers of two.
-  [[nodiscard]] spirv::u32 over_lanes(spirv::u32 value, std::uint32_t first, std::uint32_t lanes) {
-    if (first == 1 && lanes == subgroup_size_ && lanes > 1) return k_.subgroup_max(value);
-    for (std::uint32_t mask = first; mask < lanes; mask *= 2)
-      value = max(value, k_.subgroup_shuffle_xor(value, spirv::u32(mask)));
-    return value;
+    return spirv::f32x4(start_->value(found, read));
   }
 
   // The piece's first row of the tile; that of another one where the piece is not needed.
@@ -60507,13 +60535,6 @@ class cooperative_operand {
     const spirv::u32 row = p.row + p.lines_below;
     return p.partial ? min(row, spirv::u32(tile_rows_ - (plan_.along_k ? 1 : unit))) : row;
   }
-  // Those of its four elements.
-  [[nodiscard]] spirv::f32x4 factors(const spirv::u32& row) const {
-    const auto of = [&](std::uint32_t j) { return scales_->factor(scales_->largest(row + (scales_at_ + j))); };
-    if (plan_.along_k) return spirv::f32x4(of(0));
-    return vector(of(0), of(1), of(2), of(3));
-  }
-
   // Axes whose offsets count groups; of the axis along which groups lie its index does, too.
   [[nodiscard]] static strided_axes in_groups(strided_axes axes, bool along) {
     for (strided_axis& axis : axes) {
@@ -60559,6 +60580,21 @@ class cooperative_operand {
     return vector(is_below(0), is_below(1), is_below(2), is_below(3));
   }
 
+  // And watched.
+  [[nodiscard]] spirv::f32x4 scaled(std::size_t i, const spirv::f32x4& x) const {
+    const std::size_t first = i * row_groups() / pieces_.size() * rows_a_group();
+    const auto of_row = [&](std::size_t j) { return factors_[first + (plan_.along_k ? 0 : j)].load(); };
+    if (is_watched()) {
+      const spirv::f32x4 size = abs(x);
+      if (plan_.along_k) {
+        sums_[first].store(sums_[first].load() + ((size[0] + size[1]) + (size[2] + size[3])));
+      } else {
+        for (std::uint32_t j = 0; j < unit; ++j) sums_[first + j].store(sums_[first + j].load() + size[j]);
+      }
+    }
+    return x * vector(of_row(0), of_row(1), of_row(2), of_row(3));
+  }
+
   void stage_piece(std::size_t i, std::uint32_t step, const spirv::u32& first_k, bool ends) {
     using namespace spirv;
     const piece& p = pieces_[i];
@@ -60569,7 +60605,7 @@ class cooperative_operand {
       f32x4 x = multiplied(i, step);
       // What a prologue makes of the last element again is finite if that is, and meets zeros of the other operand.
       if (ends && !start_) x = select(inside(p, first_k), x, f32x4(0.0f));
-      if (p.factors) x = x * *p.factors;
+      if (scales_) x = scaled(i, x);
       const auto pack = [&](const f32x4& v) {
         return vector(pack_half(vector(v[0], v[1])), pack_half(vector(v[2], v[3])));
       };
@@ -60587,7 +60623,9 @@ class cooperative_operand {
   matmul_operand plan_;
   std::uint32_t tile_rows_, tile_k_, depth_;
   staged_shape shape_;
-  std::uint32_t terms_, subgroup_size_;
+  std::uint32_t terms_;
+  bool is_parameter_;
+  std::uint32_t subgroup_size_;
   bool shuffles_;
   spirv::u32 index_;  // of the invocation
   std::uint32_t lanes_;
@@ -60605,8 +60643,11 @@ class cooperative_operand {
   std::vector<piece> pieces_;
   std::vector<spirv::var<spirv::u32x4>> words_;
   std::vector<spirv::var<spirv::f32x4>> floats_;
-  std::vector<spirv::u32> known_;              // where lanes know rows: the largest of each that a lane has a part of
-  std::vector<spirv::var<spirv::u32>> whole_;  // and of whole rows, 0 before these are looked at
+  std::vector<spirv::var<spirv::f32x4>> sample_;
+  // Of each row of which the invocation has pieces: what is multiplied by, what it stages of it at once, added up, and
+  // the largest of these sums as bits.
+  std::vector<spirv::var<spirv::f32>> factors_, sums_;
+  std::vector<spirv::var<spirv::u32>> seen_;
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
@@ -60647,7 +60688,7 @@ class cooperative_product {
         m_count_(plan_operand(problem, true).row_count),
         n_count_(plan_operand(problem, false).row_count),
         k_count_(plan_operand(problem, true).k_count),
-        left_(k, plan_operand(problem, true), "a", s.tile_m, s, device),
+        left_(k, plan_operand(problem, true), "a", s.tile_m, s, device, problem.parameters.a),
         rights_(bind_rights(k, problem, s, device)),
         programs_(bind_programs(problem, k)),
         staged_(k.shared<Element>(
@@ -60707,21 +60748,60 @@ class cooperative_product {
     }
     if (!scales_) {
       fetch_first();
-      add_up();
+      add_up(s_.depth > 1);
       return store();
     }
-    if (sees_all()) {
-      find_scales(spirv::boolean(true));
-      add_up();
-    } else {
-      add_up_until_all_fits();
-    }
-    if (statistics_) {
-      left_.finish_statistics(*statistics_);
-      k_.barrier();
-    }
+    left_.fetch_sample(term(0));
+    for (auto& right : rights_) right.fetch_sample(term(0));
+    scales_->begin();
+    if (device_.matrix_units == matrix_units::emulated) return emit_in_turns();
+    fetch_first();
+    guess_scales();
+    add_up(s_.depth > 1);
+    // Drivers of graphics processors do worse where sums that are computed in two places are stored in one.
     k_.if_(
-        scales_->has_rows_without(), [&] { store_one_by_one(); }, [&] { store(); });
+        scales_->fit(), [&] { finish_statistics(), store(); },
+        [&] {
+          is_seldom_ = true;
+          find_rows();
+          fetch(0, 0, ends(0));
+          for (const fragment_sums& each : main_) unit_.clear(each);
+          for (const fragment_sums& each : low_) unit_.clear(each);
+          scales_->use_rows(spirv::boolean(true));
+          add_up(false);
+          finish_statistics();
+          k_.if_(
+              scales_->has_rows_without(), [&] { store_one_by_one(); }, [&] { store(); });
+          is_seldom_ = false;
+        });
+  }
+  // The same in a loop: compilers for processors take twice as long for what is written twice.
+  void emit_in_turns() {
+    const spirv::var<spirv::u32> turns = k_.variable<spirv::u32>(), last = k_.variable<spirv::u32>();
+    guess_scales();
+    k_.while_([&] { return turns.load() == last.load(); },
+              [&] {
+                const spirv::boolean again = last.load() == 1u;
+                k_.if_(again, [&] { find_rows(); });
+                fetch_first();
+                for (const fragment_sums& each : main_) unit_.clear(each);
+                for (const fragment_sums& each : low_) unit_.clear(each);
+                scales_->use_rows(again);
+                add_up(s_.depth > 1);
+                turns = turns.load() + 1u;
+                k_.if_(!again && !scales_->fit(), [&] { last = spirv::u32(1); });
+              },
+              2);
+    const spirv::boolean again = last.load() == 1u;
+    scales_->use_rows(again);
+    finish_statistics();
+    k_.if_(
+        again && scales_->has_rows_without(), [&] { store_one_by_one(); }, [&] { store(); });
+  }
+  void finish_statistics() {
+    if (!statistics_) return;
+    left_.finish_statistics(*statistics_);
+    k_.barrier();
   }
 
   static constexpr std::uint32_t wide = Element::components;
@@ -60742,10 +60822,10 @@ class cooperative_product {
                                                                              const device_profile& device) {
     matmul_operand plan = plan_operand(problem, false);
     std::vector<cooperative_operand<Element>> bound;
-    bound.emplace_back(k, plan, "b", s.tile_n / problem.sums(), s, device);
+    bound.emplace_back(k, plan, "b", s.tile_n / problem.sums(), s, device, problem.parameters.b);
     if (!problem.offset_second) return bound;
     plan.offset = *problem.offset_second;
-    bound.emplace_back(k, plan, "second", s.tile_n / problem.sums(), s, device);
+    bound.emplace_back(k, plan, "second", s.tile_n / problem.sums(), s, device, problem.parameters.b);
     return bound;
   }
 
@@ -60761,7 +60841,6 @@ class cooperative_product {
   [[nodiscard]] std::uint32_t slab_size() const { return s_.tile_m * s_.tile_n; }
   [[nodiscard]] std::uint32_t steps() const { return ceil_div(k_length(), s_.tile_k); }
   [[nodiscard]] std::uint32_t steps_under_way() const { return std::min(steps(), s_.depth); }
-  [[nodiscard]] bool sees_all() const { return steps_under_way() == steps(); }
   [[nodiscard]] bool ends(std::uint32_t step) const { return (step + 1) * s_.tile_k > k_length(); }
 
   // Each with the place of its rows among those that have factors.
@@ -60781,81 +60860,53 @@ class cooperative_product {
     for (std::uint32_t step = 0; step < steps_under_way(); ++step) fetch(step);
   }
 
-  // What is under way is fetched; behind this all know the factors that it asks for, or that `whole` rows do.
-  void find_scales(const spirv::boolean& whole) {
-    const bool alone = left_.knows_rows() && rights_[0].knows_rows();
-    fetch_first();
-    scales_->begin(whole);
-    scales_->clear(alone ? row_scales::part::notes : row_scales::part::all);
-    if (!alone) k_.barrier();
-    if (!sees_all()) {
-      k_.if_(whole, [&] {
-        left_.find_whole_rows(*scales_, 0);
-        for_rights([&](auto& right, std::uint32_t at) { right.find_whole_rows(*scales_, at); });
-        fetch_first();
-      });
-    }
-    left_.find_rows(*scales_, 0, steps_under_way());
-    for_rights([&](auto& right, std::uint32_t at) { right.find_rows(*scales_, at, steps_under_way()); });
-    if (!alone) k_.barrier();
+  // By a few elements, which are on their way.
+  void guess_scales() {
+    left_.guess(*scales_, 0);
+    for_rights([&](auto& right, std::uint32_t at) { right.guess(*scales_, at); });
+  }
+  // By all that was staged.
+  void find_rows() {
+    k_.barrier();
+    scales_->clear();
+    k_.barrier();
+    left_.tell_rows();
+    for (auto& right : rights_) right.tell_rows();
+    k_.barrier();
+    scales_->look_for_rows_without();
   }
 
-  // With factors by what comes first, or by whole rows where these do not do.
-  void add_up_until_all_fits() {
-    const spirv::var<spirv::u32> tries = k_.variable<spirv::u32>(), whole = k_.variable<spirv::u32>();
-    k_.while_([&] { return tries.load() < 2u; },
-              [&] {
-                tries = tries.load() + 1u;
-                k_.barrier();  // what was noted has been read
-                find_scales(whole.load() != 0u);
-                for (const fragment_sums& each : main_) unit_.clear(each);
-                for (const fragment_sums& each : low_) unit_.clear(each);
-                add_up();
-                scales_->prepare_inverses();
-                note_overflow();
-                k_.barrier();
-                k_.if_(
-                    whole.load() == 0u && scales_->overflowed(), [&] { whole = spirv::u32(1); },
-                    [&] { tries = spirv::u32(2); });
-              },
-              2);
-  }
-
-  // What overflows f16 is an infinity there, and then one or a NaN in the sums.
-  void note_overflow() {
-    spirv::u32 largest = 0;
-    for (const fragment_sums& each : main_) largest = max(largest, unit_.largest(each));
-    k_.if_(largest >= 0x7f800000u, [&] { scales_->note_overflow(); });
-  }
-
-  void add_up() {
+  // What is first is on its way: all that may be, and all steps are written out, or one.
+  void add_up(bool written_out) {
     if (statistics_) left_.begin_statistics();
     if (scales_) {
-      left_.scale_by(*scales_, 0);
-      for_rights([&](auto& right, std::uint32_t at) { right.scale_by(*scales_, at); });
+      left_.take_factors();
+      for (auto& right : rights_) right.take_factors();
     }
-    if (s_.depth > 1) {
+    const bool looks = scales_ && !is_seldom_;
+    if (written_out) {
       for (std::uint32_t step = 0; step < steps(); ++step) {
         stage(step % s_.depth, step * s_.tile_k, ends(step));
         if (step + s_.depth < steps()) fetch(step + s_.depth);
         k_.barrier();
-        if (scales_ && sees_all() && step == 0) scales_->prepare_inverses();
+        if (looks && step + 1 == steps()) look_at_rows();
         multiply_staged(std::min(s_.tile_k, k_length() - step * s_.tile_k));
         k_.barrier();
       }
     } else {
       k_.for_(
-          0, k_length(), s_.tile_k,
+          0, steps() == 1 ? spirv::u32(k_length()) : end(k_length()), s_.tile_k,
           [&](const spirv::u32& at) {
             stage(0, at, k_length() % s_.tile_k != 0);
             const spirv::u32 next = at + s_.tile_k;
             k_.if_(next < k_length(), [&] { fetch(0, next, k_length() % s_.tile_k != 0); });
             k_.barrier();
-            if (scales_ && sees_all()) scales_->prepare_inverses();
             multiply_staged(s_.tile_k);
             k_.barrier();
           },
-          spirv::unrolling::keep);
+          spirv::unrolling::keep, steps());
+      // In the loop, drivers did worse.
+      if (looks) look_at_rows(), k_.barrier();
     }
     if (!s_.keeps_low()) return;
     for (std::size_t i = 0; i < main_.size(); ++i) {
@@ -60864,6 +60915,15 @@ class cooperative_product {
     }
   }
 
+  // Of a loop, which drivers write out if they know it: what seldom runs is not to be.
+  [[nodiscard]] spirv::u32 end(std::uint32_t count) const {
+    return is_seldom_ ? scales_->unknown(count) : spirv::u32(count);
+  }
+
+  void look_at_rows() const {
+    left_.look_at_rows();
+    for (const auto& right : rights_) right.look_at_rows();
+  }
   void stage(std::uint32_t step, const spirv::u32& at, bool ends) {
     left_.stage(step, term(at), ends);
     for (auto& right : rights_) right.stage(step, term(at), ends);
@@ -61020,8 +61080,8 @@ class cooperative_product {
                  const Store& store) {
     const std::uint32_t width = plan_.width;
     const std::uint32_t count = area_rows * area_columns / width, a_row = area_columns / width;
-    const std::uint32_t together = std::min(at_once, ceil_div(count, workers));
-    k_.for_(0, count, workers * together, [&](const spirv::u32& first) {
+    const std::uint32_t together = is_seldom_ ? 1 : std::min(at_once, ceil_div(count, workers));
+    const auto shared_out = [&](const spirv::u32& first) {
       std::vector<result_group> groups;
       for (std::uint32_t i = 0; i < together; ++i) {
         const spirv::u32 place = first + (worker + i * workers);
@@ -61032,7 +61092,9 @@ class cooperative_product {
         find(groups.back(), row, column);
       }
       store(groups);
-    });
+    };
+    k_.for_(0, end(count), workers * together, shared_out, spirv::unrolling::automatic,
+            ceil_div(count, workers * together));
   }
   static void add_to(std::vector<spirv::f32>& sums, const std::vector<spirv::f32>& more) {
     for (std::size_t j = 0; j < sums.size(); ++j) sums[j] = sums[j] + more[j];
@@ -61061,12 +61123,12 @@ class cooperative_product {
   void unscale(result_group& group) const {
     for (std::uint32_t side = 0; side < sums(); ++side) {
       std::vector<spirv::f32>& x = group.sums[side];
-      const spirv::u32 right = group.n + (s_.tile_m + side * side_n());
+      const std::uint32_t from = s_.tile_m + side * side_n();
       if (x.size() == 1) {
-        x[0] = scales_->unscaled(x[0], group.m, right);
+        x[0] = scales_->unscaled(x[0], group.m, group.n + from, from);
         continue;
       }
-      const spirv::f32x4 four = scales_->unscaled(vector(x[0], x[1], x[2], x[3]), group.m, right);
+      const spirv::f32x4 four = scales_->unscaled(vector(x[0], x[1], x[2], x[3]), group.m, group.n + from, from);
       for (std::uint32_t i = 0; i < 4; ++i) x[i] = four[i];
     }
   }
@@ -61181,12 +61243,11 @@ class cooperative_product {
       k_.view<Value>(out_[result])[at] = value;
   }
 
-  // In f32 from the operands themselves. Drivers write loops out whose ends they know: 11 KB of code that hardly ever
-  // runs.
+  // In f32 from the operands themselves.
   void store_one_by_one() {
     const std::uint32_t count = s_.tile_m * side_n();
     k_.for_(
-        0, scales_->unknown(count), k_.local_size()[0],
+        0, end(count), k_.local_size()[0],
         [&](const spirv::u32& first) {
           const spirv::u32 place = min(first + k_.local_index(), spirv::u32(count - 1));
           const spirv::u32 m = place / side_n(), n = place % side_n();
@@ -61203,7 +61264,7 @@ class cooperative_product {
                                       const spirv::u32& n) {
     const spirv::var<spirv::f32> sum = k_.variable<spirv::f32>();
     k_.for_(
-        0, scales_->unknown(k_length()), 1,
+        0, end(k_length()), 1,
         [&](const spirv::u32& i) { sum = fma(left_.element(m, term(i)), right.element(n, term(i)), sum.load()); },
         spirv::unrolling::keep, k_length());
     return sum.load();
@@ -61231,6 +61292,7 @@ class cooperative_product {
   spirv::u32 side_ = 0;         // of the subgroup, where it has one
   spirv::u32 slab_, own_slab_;  // of the tile, the first part's and this one's
   std::uint32_t all_slabs_ = 0;
+  bool is_seldom_ = false;  // what is emitted
   std::vector<fragment_sums> main_, low_;
 };
 

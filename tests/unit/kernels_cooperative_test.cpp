@@ -116,9 +116,10 @@ double worst_error(const std::vector<float>& found, operands in) {
         const double x = in.at_a(i, t), y = in.at_b(j, t);
         sum += x * y, of_a += x * x, of_b += y * y;
       }
-      const double error = std::abs(static_cast<double>(found[i * in.n + j]) - sum) / std::sqrt(of_a * of_b);
-      worst = std::max(worst, of_a * of_b == 0 ? std::abs(static_cast<double>(found[i * in.n + j])) : error);
-      if (std::isnan(worst)) return worst;
+      const double off = std::abs(static_cast<double>(found[i * in.n + j]) - sum);
+      const double error = of_a * of_b == 0 ? off : off / std::sqrt(of_a * of_b);
+      if (std::isnan(error)) return error;
+      worst = std::max(worst, error);
     }
   }
   return worst;
@@ -423,6 +424,35 @@ TEST(kernels_cooperative, sums_that_cancel_are_as_good_as_in_f32) {
   expect_right(in);
 }
 
+// Parameters are taken for what they mostly are, and other operands for what a few elements tell: not if they are not.
+TEST(kernels_cooperative, parameters_of_any_size_are_as_good_as_others) {
+  for (const layout lies : {layout{}, layout{true, true}}) {
+    for (const int exponent : {-60, 12}) {
+      operands in = random_operands(36, 33, 48, lies);
+      for (std::uint32_t j = 0; j < in.n; ++j) {
+        for (std::uint32_t t = 0; t < in.k; ++t)
+          in.at_b(j, t) = j % 8 == 3 ? 0 : std::ldexp(in.at_b(j, t), j % 2 == 0 ? exponent : 0);
+      }
+      matmul_problem p = problem_of(in);
+      p.parameters.b = true;
+      for (const product_arithmetic arithmetic : both) {
+        const product_schedule s = schedules(arithmetic, units())[0];
+        EXPECT_LE(worst_error(run(p, s, in, units()), in), allowed(arithmetic)) << exponent << ", " << to_string(s);
+      }
+    }
+  }
+}
+TEST(kernels_cooperative, rows_of_small_and_of_large_elements_keep_their_precision) {
+  for (const layout lies : {layout{}, layout{true, true}}) {
+    operands in = random_operands(36, 33, 48, lies);
+    for (std::uint32_t i = 0; i < in.m; ++i) {
+      for (std::uint32_t t = 0; t < in.k; ++t)
+        in.at_a(i, t) = std::ldexp(in.at_a(i, t), (t < 24) == (i < 20) ? 0 : -static_cast<int>(i));
+    }
+    expect_right(in, schedules(product_arithmetic::split, units())[0], units());
+  }
+}
+
 // What is small beside something at the row's beginning that meets zeros counts, whether all of the row is looked at or
 // what comes first.
 TEST(kernels_cooperative, small_elements_beside_a_large_one_keep_their_precision) {
@@ -441,7 +471,7 @@ TEST(kernels_cooperative, small_elements_beside_a_large_one_keep_their_precision
   }
 }
 
-// A row's factor is that of its beginning: what is far larger behind it, and zeros first.
+// A few elements tell of a row: what is far larger than they are, and zeros where they are.
 TEST(kernels_cooperative, elements_behind_the_beginning_count) {
   for (const layout lies : {layout{}, layout{true, true}}) {
     operands in = random_operands(32, 32, 100, lies);

@@ -27,7 +27,7 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
   };
   const std::uint32_t exchange =
       s.slices > 1 ? 4 * (s.tile_n + 4) * s.slices * s.tile_m : 4 * (s.subgroup_n + 4) * s.subgroups() * unit.m;
-  return std::max(staged(s.tile_m) + staged(s.tile_n), exchange) + (s.is_half() ? 0 : 12 * (s.tile_m + s.tile_n) + 16) +
+  return std::max(staged(s.tile_m) + staged(s.tile_n), exchange) + (s.is_half() ? 0 : 4 * (s.tile_m + s.tile_n) + 16) +
          (s.parts > 1 ? 16 : 0);
 }
 
@@ -89,7 +89,7 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
 }
 [[nodiscard]] inline bool has_registers(const product_schedule& s, const device_profile& device) {
   const std::uint32_t threads = s.subgroups() * device.subgroup_size;
-  return 48 + held(s, threads) <= std::min(240u, 65536 / threads);
+  return (s.is_half() ? 48 : 64) + held(s, threads) <= std::min(240u, 65536 / threads);
 }
 
 /// Of an invocation where units are emulated, at most: drivers may end it behind so many (max_loop_iterations).
@@ -101,7 +101,7 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   const std::uint64_t a_unit =
       device.unit.k * products + (products == 3 && !s.keeps_low() ? 5 : 1);  // totals of its own
   const std::uint64_t units = ceil_div<std::uint64_t>(steps * s.tile_k, device.unit.k * s.slices);
-  const std::uint64_t looks = s.is_scaled() && steps > s.depth ? 2 : 1;
+  const std::uint64_t looks = s.is_scaled() ? 2 : 1;
   const std::uint64_t in_f32 = s.is_scaled() ? terms / s.slices + 1 : 0;  // of rows without a factor
   return results * (looks * (units * a_unit + 8) + in_f32 + 16) + 8 * steps;
 }

@@ -88,7 +88,10 @@ namespace detail {
     all.insert(all.end(), extents.begin(), extents.end());
   };
   all.push_back(g[s.node].operand_count);
-  for (const node_id operand : g.operands(s.node)) add(g[operand].type, g[operand].extents);
+  for (const node_id operand : g.operands(s.node)) {
+    add(g[operand].type, g[operand].extents);
+    if (g[s.node].kind == op::matmul) all.push_back(g[operand].kind == op::parameter ? 1 : 0);
+  }
   for (const tensor_spec& result : g.results(s.node)) add(result.type, result.extents);
   add(g[s.node].type, g[s.node].extents);
   for (const std::optional<std::size_t> operand : plan::overwritten_operands(s))

@@ -29,6 +29,10 @@ struct kernel_request {
   }
   [[nodiscard]] dtype type() const { return nodes[id].type; }  // of the result
   [[nodiscard]] const shape& extents() const { return nodes[id].extents; }
+  /// Whether an operand of a product is one.
+  [[nodiscard]] bool is_parameter(std::size_t operand) const {
+    return nodes[nodes.operands(id)[operand]].kind == op::parameter;
+  }
   [[nodiscard]] std::vector<dtype> operand_types() const {
     std::vector<dtype> types;
     for (node_id operand : nodes.operands(id)) types.push_back(nodes[operand].type);

@@ -108,6 +108,9 @@ struct matmul_problem {
   /// 2, 3, ..., and returns the functions to apply. Empty: the sum itself.
   std::function<matmul_programs(spirv::kernel&)> epilogue;
   // On matrix units alone:
+  struct parameter_operands {
+    bool a = false, b = false;  // one of them at most
+  } parameters{};
   bool has_prologue = false;
   std::optional<std::uint32_t> offset_second{};  // of a second right operand, which lies as b does: binding 2
   struct store {

@@ -46,7 +46,7 @@ class cooperative_product {
         m_count_(plan_operand(problem, true).row_count),
         n_count_(plan_operand(problem, false).row_count),
         k_count_(plan_operand(problem, true).k_count),
-        left_(k, plan_operand(problem, true), "a", s.tile_m, s, device),
+        left_(k, plan_operand(problem, true), "a", s.tile_m, s, device, problem.parameters.a),
         rights_(bind_rights(k, problem, s, device)),
         programs_(bind_programs(problem, k)),
         staged_(k.shared<Element>(
@@ -106,21 +106,60 @@ class cooperative_product {
     }
     if (!scales_) {
       fetch_first();
-      add_up();
+      add_up(s_.depth > 1);
       return store();
     }
-    if (sees_all()) {
-      find_scales(spirv::boolean(true));
-      add_up();
-    } else {
-      add_up_until_all_fits();
-    }
-    if (statistics_) {
-      left_.finish_statistics(*statistics_);
-      k_.barrier();
-    }
+    left_.fetch_sample(term(0));
+    for (auto& right : rights_) right.fetch_sample(term(0));
+    scales_->begin();
+    if (device_.matrix_units == matrix_units::emulated) return emit_in_turns();
+    fetch_first();
+    guess_scales();
+    add_up(s_.depth > 1);
+    // Drivers of graphics processors do worse where sums that are computed in two places are stored in one.
     k_.if_(
-        scales_->has_rows_without(), [&] { store_one_by_one(); }, [&] { store(); });
+        scales_->fit(), [&] { finish_statistics(), store(); },
+        [&] {
+          is_seldom_ = true;
+          find_rows();
+          fetch(0, 0, ends(0));
+          for (const fragment_sums& each : main_) unit_.clear(each);
+          for (const fragment_sums& each : low_) unit_.clear(each);
+          scales_->use_rows(spirv::boolean(true));
+          add_up(false);
+          finish_statistics();
+          k_.if_(
+              scales_->has_rows_without(), [&] { store_one_by_one(); }, [&] { store(); });
+          is_seldom_ = false;
+        });
+  }
+  // The same in a loop: compilers for processors take twice as long for what is written twice.
+  void emit_in_turns() {
+    const spirv::var<spirv::u32> turns = k_.variable<spirv::u32>(), last = k_.variable<spirv::u32>();
+    guess_scales();
+    k_.while_([&] { return turns.load() == last.load(); },
+              [&] {
+                const spirv::boolean again = last.load() == 1u;
+                k_.if_(again, [&] { find_rows(); });
+                fetch_first();
+                for (const fragment_sums& each : main_) unit_.clear(each);
+                for (const fragment_sums& each : low_) unit_.clear(each);
+                scales_->use_rows(again);
+                add_up(s_.depth > 1);
+                turns = turns.load() + 1u;
+                k_.if_(!again && !scales_->fit(), [&] { last = spirv::u32(1); });
+              },
+              2);
+    const spirv::boolean again = last.load() == 1u;
+    scales_->use_rows(again);
+    finish_statistics();
+    k_.if_(
+        again && scales_->has_rows_without(), [&] { store_one_by_one(); }, [&] { store(); });
+  }
+  void finish_statistics() {
+    if (!statistics_) return;
+    left_.finish_statistics(*statistics_);
+    k_.barrier();
   }
 
   static constexpr std::uint32_t wide = Element::components;
@@ -141,10 +180,10 @@ class cooperative_product {
                                                                              const device_profile& device) {
     matmul_operand plan = plan_operand(problem, false);
     std::vector<cooperative_operand<Element>> bound;
-    bound.emplace_back(k, plan, "b", s.tile_n / problem.sums(), s, device);
+    bound.emplace_back(k, plan, "b", s.tile_n / problem.sums(), s, device, problem.parameters.b);
     if (!problem.offset_second) return bound;
     plan.offset = *problem.offset_second;
-    bound.emplace_back(k, plan, "second", s.tile_n / problem.sums(), s, device);
+    bound.emplace_back(k, plan, "second", s.tile_n / problem.sums(), s, device, problem.parameters.b);
     return bound;
   }
 
@@ -160,7 +199,6 @@ class cooperative_product {
   [[nodiscard]] std::uint32_t slab_size() const { return s_.tile_m * s_.tile_n; }
   [[nodiscard]] std::uint32_t steps() const { return ceil_div(k_length(), s_.tile_k); }
   [[nodiscard]] std::uint32_t steps_under_way() const { return std::min(steps(), s_.depth); }
-  [[nodiscard]] bool sees_all() const { return steps_under_way() == steps(); }
   [[nodiscard]] bool ends(std::uint32_t step) const { return (step + 1) * s_.tile_k > k_length(); }
 
   // Each with the place of its rows among those that have factors.
@@ -180,81 +218,53 @@ class cooperative_product {
     for (std::uint32_t step = 0; step < steps_under_way(); ++step) fetch(step);
   }
 
-  // What is under way is fetched; behind this all know the factors that it asks for, or that `whole` rows do.
-  void find_scales(const spirv::boolean& whole) {
-    const bool alone = left_.knows_rows() && rights_[0].knows_rows();
-    fetch_first();
-    scales_->begin(whole);
-    scales_->clear(alone ? row_scales::part::notes : row_scales::part::all);
-    if (!alone) k_.barrier();
-    if (!sees_all()) {
-      k_.if_(whole, [&] {
-        left_.find_whole_rows(*scales_, 0);
-        for_rights([&](auto& right, std::uint32_t at) { right.find_whole_rows(*scales_, at); });
-        fetch_first();
-      });
-    }
-    left_.find_rows(*scales_, 0, steps_under_way());
-    for_rights([&](auto& right, std::uint32_t at) { right.find_rows(*scales_, at, steps_under_way()); });
-    if (!alone) k_.barrier();
+  // By a few elements, which are on their way.
+  void guess_scales() {
+    left_.guess(*scales_, 0);
+    for_rights([&](auto& right, std::uint32_t at) { right.guess(*scales_, at); });
+  }
+  // By all that was staged.
+  void find_rows() {
+    k_.barrier();
+    scales_->clear();
+    k_.barrier();
+    left_.tell_rows();
+    for (auto& right : rights_) right.tell_rows();
+    k_.barrier();
+    scales_->look_for_rows_without();
   }
 
-  // With factors by what comes first, or by whole rows where these do not do.
-  void add_up_until_all_fits() {
-    const spirv::var<spirv::u32> tries = k_.variable<spirv::u32>(), whole = k_.variable<spirv::u32>();
-    k_.while_([&] { return tries.load() < 2u; },
-              [&] {
-                tries = tries.load() + 1u;
-                k_.barrier();  // what was noted has been read
-                find_scales(whole.load() != 0u);
-                for (const fragment_sums& each : main_) unit_.clear(each);
-                for (const fragment_sums& each : low_) unit_.clear(each);
-                add_up();
-                scales_->prepare_inverses();
-                note_overflow();
-                k_.barrier();
-                k_.if_(
-                    whole.load() == 0u && scales_->overflowed(), [&] { whole = spirv::u32(1); },
-                    [&] { tries = spirv::u32(2); });
-              },
-              2);
-  }
-
-  // What overflows f16 is an infinity there, and then one or a NaN in the sums.
-  void note_overflow() {
-    spirv::u32 largest = 0;
-    for (const fragment_sums& each : main_) largest = max(largest, unit_.largest(each));
-    k_.if_(largest >= 0x7f800000u, [&] { scales_->note_overflow(); });
-  }
-
-  void add_up() {
+  // What is first is on its way: all that may be, and all steps are written out, or one.
+  void add_up(bool written_out) {
     if (statistics_) left_.begin_statistics();
     if (scales_) {
-      left_.scale_by(*scales_, 0);
-      for_rights([&](auto& right, std::uint32_t at) { right.scale_by(*scales_, at); });
+      left_.take_factors();
+      for (auto& right : rights_) right.take_factors();
     }
-    if (s_.depth > 1) {
+    const bool looks = scales_ && !is_seldom_;
+    if (written_out) {
       for (std::uint32_t step = 0; step < steps(); ++step) {
         stage(step % s_.depth, step * s_.tile_k, ends(step));
         if (step + s_.depth < steps()) fetch(step + s_.depth);
         k_.barrier();
-        if (scales_ && sees_all() && step == 0) scales_->prepare_inverses();
+        if (looks && step + 1 == steps()) look_at_rows();
         multiply_staged(std::min(s_.tile_k, k_length() - step * s_.tile_k));
         k_.barrier();
       }
     } else {
       k_.for_(
-          0, k_length(), s_.tile_k,
+          0, steps() == 1 ? spirv::u32(k_length()) : end(k_length()), s_.tile_k,
           [&](const spirv::u32& at) {
             stage(0, at, k_length() % s_.tile_k != 0);
             const spirv::u32 next = at + s_.tile_k;
             k_.if_(next < k_length(), [&] { fetch(0, next, k_length() % s_.tile_k != 0); });
             k_.barrier();
-            if (scales_ && sees_all()) scales_->prepare_inverses();
             multiply_staged(s_.tile_k);
             k_.barrier();
           },
-          spirv::unrolling::keep);
+          spirv::unrolling::keep, steps());
+      // In the loop, drivers did worse.
+      if (looks) look_at_rows(), k_.barrier();
     }
     if (!s_.keeps_low()) return;
     for (std::size_t i = 0; i < main_.size(); ++i) {
@@ -263,6 +273,15 @@ class cooperative_product {
     }
   }
 
+  // Of a loop, which drivers write out if they know it: what seldom runs is not to be.
+  [[nodiscard]] spirv::u32 end(std::uint32_t count) const {
+    return is_seldom_ ? scales_->unknown(count) : spirv::u32(count);
+  }
+
+  void look_at_rows() const {
+    left_.look_at_rows();
+    for (const auto& right : rights_) right.look_at_rows();
+  }
   void stage(std::uint32_t step, const spirv::u32& at, bool ends) {
     left_.stage(step, term(at), ends);
     for (auto& right : rights_) right.stage(step, term(at), ends);
@@ -419,8 +438,8 @@ class cooperative_product {
                  const Store& store) {
     const std::uint32_t width = plan_.width;
     const std::uint32_t count = area_rows * area_columns / width, a_row = area_columns / width;
-    const std::uint32_t together = std::min(at_once, ceil_div(count, workers));
-    k_.for_(0, count, workers * together, [&](const spirv::u32& first) {
+    const std::uint32_t together = is_seldom_ ? 1 : std::min(at_once, ceil_div(count, workers));
+    const auto shared_out = [&](const spirv::u32& first) {
       std::vector<result_group> groups;
       for (std::uint32_t i = 0; i < together; ++i) {
         const spirv::u32 place = first + (worker + i * workers);
@@ -431,7 +450,9 @@ class cooperative_product {
         find(groups.back(), row, column);
       }
       store(groups);
-    });
+    };
+    k_.for_(0, end(count), workers * together, shared_out, spirv::unrolling::automatic,
+            ceil_div(count, workers * together));
   }
   static void add_to(std::vector<spirv::f32>& sums, const std::vector<spirv::f32>& more) {
     for (std::size_t j = 0; j < sums.size(); ++j) sums[j] = sums[j] + more[j];
@@ -460,12 +481,12 @@ class cooperative_product {
   void unscale(result_group& group) const {
     for (std::uint32_t side = 0; side < sums(); ++side) {
       std::vector<spirv::f32>& x = group.sums[side];
-      const spirv::u32 right = group.n + (s_.tile_m + side * side_n());
+      const std::uint32_t from = s_.tile_m + side * side_n();
       if (x.size() == 1) {
-        x[0] = scales_->unscaled(x[0], group.m, right);
+        x[0] = scales_->unscaled(x[0], group.m, group.n + from, from);
         continue;
       }
-      const spirv::f32x4 four = scales_->unscaled(vector(x[0], x[1], x[2], x[3]), group.m, right);
+      const spirv::f32x4 four = scales_->unscaled(vector(x[0], x[1], x[2], x[3]), group.m, group.n + from, from);
       for (std::uint32_t i = 0; i < 4; ++i) x[i] = four[i];
     }
   }
@@ -580,12 +601,11 @@ class cooperative_product {
       k_.view<Value>(out_[result])[at] = value;
   }
 
-  // In f32 from the operands themselves. Drivers write loops out whose ends they know: 11 KB of code that hardly ever
-  // runs.
+  // In f32 from the operands themselves.
   void store_one_by_one() {
     const std::uint32_t count = s_.tile_m * side_n();
     k_.for_(
-        0, scales_->unknown(count), k_.local_size()[0],
+        0, end(count), k_.local_size()[0],
         [&](const spirv::u32& first) {
           const spirv::u32 place = min(first + k_.local_index(), spirv::u32(count - 1));
           const spirv::u32 m = place / side_n(), n = place % side_n();
@@ -602,7 +622,7 @@ class cooperative_product {
                                       const spirv::u32& n) {
     const spirv::var<spirv::f32> sum = k_.variable<spirv::f32>();
     k_.for_(
-        0, scales_->unknown(k_length()), 1,
+        0, end(k_length()), 1,
         [&](const spirv::u32& i) { sum = fma(left_.element(m, term(i)), right.element(n, term(i)), sum.load()); },
         spirv::unrolling::keep, k_length());
     return sum.load();
@@ -630,6 +650,7 @@ class cooperative_product {
   spirv::u32 side_ = 0;         // of the subgroup, where it has one
   spirv::u32 slab_, own_slab_;  // of the tile, the first part's and this one's
   std::uint32_t all_slabs_ = 0;
+  bool is_seldom_ = false;  // what is emitted
   std::vector<fragment_sums> main_, low_;
 };
 

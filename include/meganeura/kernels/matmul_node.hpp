@@ -16,12 +16,15 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// With the node's schedule or, where it has none, the one that suits the device.
 [[nodiscard]] kernel_dispatch make_matmul(const matmul_attribute& node, std::span<const dtype> types, dtype result,
-                                          const device_profile& on);
+                                          const device_profile& on, matmul_problem::parameter_operands parameters = {});
 
 template <>
 struct generator<op::matmul> {
   [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
-    return make_matmul(asked.get<matmul_attribute>(), asked.operand_types(), asked.type(), asked.on);
+    const auto& node = asked.get<matmul_attribute>();
+    const bool is_right = asked.is_parameter(1) && (!node.paired || asked.is_parameter(2));
+    return make_matmul(node, asked.operand_types(), asked.type(), asked.on,
+                       {.a = asked.is_parameter(0) && !is_right, .b = is_right});
   }
 };
 

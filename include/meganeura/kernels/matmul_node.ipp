@@ -228,8 +228,9 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
 }
 
 MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_attribute& node, std::span<const dtype> types, dtype result,
-                                             const device_profile& on) {
-  const matmul_problem problem = make_matmul_problem(node, types, result);
+                                             const device_profile& on, matmul_problem::parameter_operands parameters) {
+  matmul_problem problem = make_matmul_problem(node, types, result);
+  problem.parameters = parameters;
   if ((node.paired || !node.further.empty()) && !node.schedule.is_on_units())
     fail(error_category::internal,
          "matmul: a pair or several results without matrix units; the rules must not do that");
