@@ -123,8 +123,7 @@ class cooperative_product {
           is_seldom_ = true;
           find_rows();
           fetch(0, 0, ends(0));
-          for (const fragment_sums& each : main_) unit_.clear(each);
-          for (const fragment_sums& each : low_) unit_.clear(each);
+          clear_sums();
           scales_->use_rows(spirv::boolean(true));
           add_up(false);
           finish_statistics();
@@ -142,8 +141,7 @@ class cooperative_product {
                 const spirv::boolean again = last.load() == 1u;
                 k_.if_(again, [&] { find_rows(); });
                 fetch_first();
-                for (const fragment_sums& each : main_) unit_.clear(each);
-                for (const fragment_sums& each : low_) unit_.clear(each);
+                clear_sums();
                 scales_->use_rows(again);
                 add_up(s_.depth > 1);
                 turns = turns.load() + 1u;
@@ -155,6 +153,10 @@ class cooperative_product {
     finish_statistics();
     k_.if_(
         again && scales_->has_rows_without(), [&] { store_one_by_one(); }, [&] { store(); });
+  }
+  void clear_sums() {
+    for (const fragment_sums& each : main_) unit_.clear(each);
+    for (const fragment_sums& each : low_) unit_.clear(each);
   }
   void finish_statistics() {
     if (!statistics_) return;
