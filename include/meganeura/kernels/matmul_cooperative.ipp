@@ -132,7 +132,8 @@ class cooperative_product {
           is_seldom_ = false;
         });
   }
-  // The same in a loop: compilers for processors take twice as long for what is written twice.
+  // The same in a loop: compilers for processors take twice as long for what is written twice, drivers of graphics
+  // processors make slower kernels of it.
   void emit_in_turns() {
     const spirv::var<spirv::u32> turns = k_.variable<spirv::u32>(), last = k_.variable<spirv::u32>();
     guess_scales();
