@@ -63,6 +63,7 @@ namespace {
 
 struct options {
   std::vector<std::string> models, precisions{"exact", "fast"}, without, gym;
+  std::vector<double> budgets;  // shares of the memory of a step's values
   std::string json, explain;
   int rounds = 3;
   std::size_t visits = 20000;
@@ -121,8 +122,31 @@ nlohmann::json planned(const mn::graph& g, mn::graph chosen, const mn::fusion::o
           {"planned_bytes", plan.peak_bytes()}};
 }
 
+// What a step takes in a part of the memory that its values have.
+nlohmann::json within_budgets(const mn::graph& g, const mn::graph& chosen, mn::plan::plan_options how,
+                              const std::vector<double>& shares) {
+  const mn::plan::layout parameters = mn::plan::make_layout(g);
+  const auto whole = mn::plan::make_plan(chosen, parameters, how);
+  const auto values = static_cast<double>(whole.area_bytes[mn::plan::index_of(mn::plan::area::arena)]);
+  nlohmann::json result = nlohmann::json::array();
+  for (const double share : shares) {
+    how.memory_budget = whole.peak_bytes() - static_cast<std::uint64_t>((1 - share) * values);
+    nlohmann::json each{{"share", share}, {"bytes", how.memory_budget}, {"of", whole.peak_bytes()}};
+    try {
+      const auto [plan, milliseconds] =
+          mn::detail::take_time([&] { return mn::plan::make_plan(chosen, parameters, how); });
+      each["again"] = plan.computed_again(), each["groups"] = plan.groups, each["planning_ms"] = milliseconds;
+      each["times_as_long"] = plan.predicted_seconds / whole.predicted_seconds;
+    } catch (const mn::error& refused) {
+      each["refused"] = refused.what();
+    }
+    result.push_back(std::move(each));
+  }
+  return result;
+}
+
 nlohmann::json measured(const mn::graph& g, const mn::fusion::optimize_options& how, int rounds, bool ablates,
-                        std::string* explain) {
+                        const std::vector<double>& budgets, std::string* explain) {
   std::vector<mn::fusion::optimize_report> reports(static_cast<std::size_t>(rounds));
   nlohmann::json result;
   std::size_t most = 0;
@@ -130,7 +154,10 @@ nlohmann::json measured(const mn::graph& g, const mn::fusion::optimize_options& 
     const std::size_t before = most_bytes = live_bytes.load();
     mn::graph chosen = mn::fusion::optimize(g, how, &report);
     most = std::max(most, most_bytes - before);
-    if (result.is_null()) result = planned(g, std::move(chosen), report, how.device.launch);
+    if (!result.is_null()) continue;
+    const auto within = within_budgets(g, chosen, {.times = report.times, .launch = how.device.launch}, budgets);
+    result = planned(g, std::move(chosen), report, how.device.launch);
+    result["budgets"] = within;
   }
   std::ranges::sort(reports, {}, &mn::fusion::optimize_report::total_ms);
   const mn::fusion::optimize_report& report = reports[reports.size() / 2];
@@ -187,6 +214,18 @@ std::string to_markdown(const nlohmann::json& report) {
     text += "|---|";
     column([](const auto&) { return "---|"; });
   };
+  if (!report["workloads"][0]["budgets"].empty()) {
+    begin_table("Times as long in a part of the memory of a step's values (dispatches again)", "part");
+    for (std::size_t i = 0; i < report["workloads"][0]["budgets"].size(); ++i) {
+      fmt::format_to(end, "| {} |", report["workloads"][0]["budgets"][i]["share"].get<double>());
+      column([&](const auto& w) {
+        const auto& each = w["budgets"][i];
+        if (each.contains("refused")) return std::string(" - |");
+        return fmt::format(" {:.3f} ({}) |", each["times_as_long"].template get<double>(),
+                           each["again"].template get<std::size_t>());
+      });
+    }
+  }
   begin_table("Times as long without (predicted; groups)", "without");
   for (const ablation& each : ablations) {
     if (!report["workloads"][0].contains("without")) break;
@@ -258,6 +297,9 @@ int main(int argc, char** argv) try {
   app.add_flag("!--no-matrix-units", asked.matrix_units, "as for a device that has none");
   app.add_flag("!--no-ablations", asked.ablations, "the full set of rules alone");
   app.add_option("--without", asked.without, "rules that are left out everywhere")->delimiter(',');
+  app.add_option("--budgets", asked.budgets, "parts of the memory of values to plan steps with AdamW for, such as 0.5")
+      ->delimiter(',')
+      ->check(CLI::Range(0.0, 1.0));
   app.add_option("--rounds", asked.rounds, "the median round is reported")->check(CLI::PositiveNumber);
   app.add_option("--explain", asked.explain, "write which rules made each kernel");
   app.add_option("--json", asked.json, "file, or - for standard output instead of tables");
@@ -277,12 +319,14 @@ int main(int argc, char** argv) try {
   std::string explain;
   for (const workload& each : every_workload(asked.is_small ? size::small : size::full)) {
     if (!asked.models.empty() && std::ranges::find(asked.models, each.name) == asked.models.end()) continue;
-    for (const task which : {task::inference, task::forward_backward}) {
+    for (const task which : {task::inference, task::forward_backward, task::adamw}) {
+      if ((which == task::adamw) != !asked.budgets.empty() || !has(each, which)) continue;
       const prepared made = prepare(each, which);
       for (const std::string& precision : asked.precisions) {
         if (!asked.explain.empty()) explain += fmt::format("== {}, {}, {}\n", each.name, to_string(which), precision);
         report["workloads"].push_back(measured(made.made.graph, on_device(asked, precision), asked.rounds,
-                                               asked.ablations, asked.explain.empty() ? nullptr : &explain));
+                                               asked.ablations, asked.budgets,
+                                               asked.explain.empty() ? nullptr : &explain));
         report["workloads"].back().update({{"name", each.name}, {"task", to_string(which)}, {"precision", precision}});
       }
     }

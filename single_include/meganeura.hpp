@@ -2890,7 +2890,8 @@ struct node {
   attribute_id attribute;
   std::uint32_t first_operand = 0;
   std::uint32_t operand_count = 0;
-  path_id path;  // of the module that made it first; no part of what it is
+  path_id path;            // of the module that made it first; no part of what it is
+  std::uint32_t turn = 0;  // of nodes that are equal otherwise: how often the same is computed before this one
 };
 
 /// What indices should be: 0 .. count-1, or `ignored`. Nothing is computed from it (out of range is defined
@@ -3037,8 +3038,10 @@ class graph {
   node_id coordinates(shape extents, int axis);
 
   /// Any node by its parts, without shape checks: for passes that carry nodes over. Hash-consed like the rest, and an
-  /// effect on what another one writes is refused. A node that is there already keeps its path.
-  node_id add_node(op kind, dtype type, const shape& extents, attribute_ref value, std::span<const node_id> operands);
+  /// effect on what another one writes is refused. A node that is there already keeps its path. `turn`: of a planner
+  /// that has the same computed several times.
+  node_id add_node(op kind, dtype type, const shape& extents, attribute_ref value, std::span<const node_id> operands,
+                   std::uint32_t turn = 0);
 
   void add_output(std::string_view name, node_id node);
 
@@ -17861,6 +17864,8 @@ struct execution_plan {
   std::vector<std::uint64_t> area_bytes = std::vector<std::uint64_t>(index_of(area::moments));  // by index_of
   std::uint64_t page_bytes = unlimited_page;  // of one buffer, see paged: no range crosses a multiple of it
   std::uint64_t unaliased_arena_bytes = 0;    // what the arena would be without sharing
+  /// Dispatches of what was computed in this step before, see plan_options::memory_budget.
+  [[nodiscard]] std::size_t computed_again() const;
   /// Bytes of a program on the device, known before any allocation: parameters, optimiser state and what each of the
   /// steps in flight has of its own are included.
   [[nodiscard]] std::uint64_t peak_bytes() const;
@@ -17876,6 +17881,9 @@ struct plan_options {
   bool balance = true;               // run a node where the step gets quickest by `times`, in about as much memory
   std::vector<kernel_time> times{};  // of each node of the graph, see optimize_report; empty if not known
   launch_time launch{};              // beside these
+  /// Bytes that execution_plan::peak_bytes() is to stay within; 0: whatever is needed. What is not read for long is
+  /// computed again then instead of being kept, as much of it as has to be and the cheapest first.
+  std::uint64_t memory_budget = 0;
 };
 
 /// A state and a parameter are read as they were before the step, whoever reads them and whatever overwrites them:
@@ -17883,7 +17891,8 @@ struct plan_options {
 /// copied first. `g` holds implementation nodes and leaves only; `parameters` is the layout shared by all sessions of a
 /// model (every parameter and state of `g` must be in it), `paged` for buffers of `page_bytes` as the rest will be.
 /// Errors: internal, naming the node, when `g` holds a primitive that nothing implements; invalid_argument for a
-/// parameter that is missing or has another shape.
+/// parameter that is missing or has another shape; out_of_memory, with what is needed at least, for a memory_budget
+/// that is too small.
 [[nodiscard]] execution_plan make_plan(graph g, const layout& parameters, const plan_options& options = {},
                                        std::uint64_t page_bytes = unlimited_page);
 
@@ -21755,8 +21764,9 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 inline std::uint64_t node_key(op kind, dtype type, const shape& extents, attribute_id attribute,
-                              std::span<const node_id> operands) {
-  std::uint64_t key = hash_combine(static_cast<std::uint64_t>(kind) << 8 | static_cast<std::uint64_t>(type), attribute);
+                              std::span<const node_id> operands, std::uint32_t turn) {
+  const std::uint64_t what = static_cast<std::uint64_t>(kind) << 8 | static_cast<std::uint64_t>(type);
+  std::uint64_t key = hash_combine(what | std::uint64_t{turn} << 32, attribute);
   for (std::int64_t extent : extents) key = hash_combine(key, static_cast<std::uint64_t>(extent));
   for (node_id operand : operands) key = hash_combine(key, operand);
   return key;
@@ -21764,12 +21774,12 @@ inline std::uint64_t node_key(op kind, dtype type, const shape& extents, attribu
 }  // namespace detail
 
 MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& extents, attribute_ref value,
-                                         std::span<const node_id> operands) {
+                                         std::span<const node_id> operands, std::uint32_t turn) {
   const attribute_id interned = attributes_.intern(value);
-  const std::uint64_t key = detail::node_key(kind, type, extents, interned, operands);
+  const std::uint64_t key = detail::node_key(kind, type, extents, interned, operands, turn);
   const node_id known = ids_.find(key, [&](node_id each) {
     const node& n = nodes_[each];
-    return n.kind == kind && n.type == type && n.attribute == interned && n.extents == extents &&
+    return n.kind == kind && n.type == type && n.attribute == interned && n.extents == extents && n.turn == turn &&
            std::ranges::equal(this->operands(each), operands) && !is_dropped(each);
   });
   if (known != no_id) return known;
@@ -21777,7 +21787,7 @@ MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& exten
   if (is_effect) expect_unwritten(operands);
   const auto id = static_cast<node_id>(nodes_.size());
   nodes_.push_back({kind, type, extents, interned, static_cast<std::uint32_t>(operands_.size()),
-                    static_cast<std::uint32_t>(operands.size()), path_});
+                    static_cast<std::uint32_t>(operands.size()), path_, turn});
   // `operands` may be a view into operands_ itself: copy before growing.
   const small_vector<node_id, 8> copy(operands.begin(), operands.end());
   operands_.insert(operands_.end(), copy.begin(), copy.end());
@@ -21796,7 +21806,7 @@ MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& exten
 MEGANEURA_INLINE void graph::replace_attribute(node_id id, attribute_ref value) {
   node& n = nodes_[id];
   n.attribute = attributes_.intern(value);
-  ids_.insert(detail::node_key(n.kind, n.type, n.extents, n.attribute, operands(id)), id);
+  ids_.insert(detail::node_key(n.kind, n.type, n.extents, n.attribute, operands(id), n.turn), id);
 }
 
 MEGANEURA_INLINE void graph::expect_values(std::string_view asked, std::span<const node_id> operands) const {
@@ -27658,8 +27668,16 @@ void place_effects(draft& all);
 void place_results(draft& all);
 /// Lifetimes, operands overwritten in place, and the bytes of the arena.
 void place_in_arena(draft& all);
+/// These four, of a draft whose kernels have their levels.
+void place_values(draft& all);
 /// Kernels, copies and updates in order and in barrier groups, and the outputs.
 void write_steps(draft& all);
+
+/// The plan of a draft whose kernels have their levels: what is left of the planner.
+[[nodiscard]] execution_plan planned(draft all);
+/// One in which so much is computed again that it takes no more than the draft's memory_budget; `whole`, its plan,
+/// takes more. errors: out_of_memory.
+[[nodiscard]] execution_plan plan_within(draft all, const execution_plan& whole);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan::detail
 
@@ -27720,7 +27738,8 @@ MEGANEURA_INLINE std::string description(const execution_plan& p, const step& s)
   if (rows != nullptr && rows->form != attention_form::output && s.kind == step::kernel)
     what += "_" + to_string(rows->form);
   const std::vector<std::int64_t> sizes = detail::sizes_of(p, s);
-  return fmt::format("{}{}{}", what, sizes.empty() ? "" : " ", fmt::join(sizes, "x"));
+  const bool is_again = s.kind == step::kernel && p.implementation[s.node].turn > 0;
+  return fmt::format("{}{}{}{}", what, sizes.empty() ? "" : " ", fmt::join(sizes, "x"), is_again ? " again" : "");
 }
 
 MEGANEURA_INLINE std::string label(const execution_plan& p, const step& s) {
@@ -27751,8 +27770,9 @@ MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
   for (std::size_t i = 0; i < p.area_bytes.size(); ++i) {
     if (p.area_bytes[i]) text += fmt::format("{}: {} bytes\n", to_string(static_cast<area>(i)), p.area_bytes[i]);
   }
-  return text + fmt::format("{} dispatches in {} groups, {} bytes; the arena without sharing: {} bytes\n",
-                            p.steps.size(), p.groups, p.peak_bytes(), p.unaliased_arena_bytes);
+  return text +
+         fmt::format("{} dispatches in {} groups, {} of them again, {} bytes; the arena without sharing: {} bytes\n",
+                     p.steps.size(), p.groups, p.computed_again(), p.peak_bytes(), p.unaliased_arena_bytes);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
@@ -33873,7 +33893,11 @@ MEGANEURA_INLINE void program::check_memory() const {
     }
   }
   const std::string reason = device_.reason_to_refuse(buffers);
-  if (!reason.empty()) fail(error_category::out_of_memory, "the program does not fit: {}", reason);
+  if (reason.empty()) return;
+  fail(error_category::out_of_memory,
+       "the program does not fit: {}; with plan.memory_budget in its options, of which {} bytes are taken, values are "
+       "computed again instead of being kept",
+       reason, plan_.peak_bytes());
 }
 
 MEGANEURA_INLINE void program::allocate() {
@@ -39568,6 +39592,11 @@ MEGANEURA_INLINE std::uint64_t execution_plan::peak_bytes() const {
   return total;
 }
 
+MEGANEURA_INLINE std::size_t execution_plan::computed_again() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(steps, [&](const step& each) { return implementation[each.node].turn > 0; }));
+}
+
 MEGANEURA_INLINE std::vector<std::optional<std::size_t>> overwritten_operands(const step& s) {
   std::vector<std::optional<std::size_t>> found;
   if (s.kind != step::kernel) return found;
@@ -39585,13 +39614,34 @@ MEGANEURA_INLINE std::vector<std::optional<std::size_t>> overwritten_operands(co
 namespace detail {
 
 // Of a draft whose kernels have their levels.
-inline execution_plan finished(draft all) {
+MEGANEURA_INLINE void place_values(draft& all) {
   place_leaves(all);
   place_effects(all);
   place_results(all);
   place_in_arena(all);
+}
+inline execution_plan finished(draft all) {
+  place_values(all);
   write_steps(all);
   return std::move(all.result);
+}
+
+MEGANEURA_INLINE execution_plan planned(draft all) {
+  const std::vector<placement> early = all.places;
+  const double early_seconds = balance(all);
+  const auto level = &placement::level;
+  if (std::ranges::equal(early, all.places, {}, level, level)) {
+    all.result.predicted_seconds = early_seconds;
+    return finished(std::move(all));
+  }
+  // What shares memory is known last.
+  constexpr double most_memory = 1.01;
+  draft as_early = all;
+  as_early.places = early;
+  as_early.result.predicted_seconds = early_seconds;
+  execution_plan before = finished(std::move(as_early)), balanced = finished(std::move(all));
+  const auto most = most_memory * static_cast<double>(before.peak_bytes());
+  return static_cast<double>(balanced.peak_bytes()) <= most ? balanced : before;
 }
 
 }  // namespace detail
@@ -39600,24 +39650,401 @@ MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, con
                                           std::uint64_t page_bytes) {
   detail::draft all(std::move(g), parameters, options, page_bytes);
   detail::schedule(all);
-  const std::vector<detail::placement> early = all.places;
-  const double early_seconds = detail::balance(all);
-  const auto level = &detail::placement::level;
-  if (std::ranges::equal(early, all.places, {}, level, level)) {
-    all.result.predicted_seconds = early_seconds;
-    return detail::finished(std::move(all));
-  }
-  // What shares memory is known last.
-  constexpr double most_memory = 1.01;
-  detail::draft as_early = all;
-  as_early.places = early;
-  as_early.result.predicted_seconds = early_seconds;
-  execution_plan before = detail::finished(std::move(as_early)), balanced = detail::finished(std::move(all));
-  const auto most = most_memory * static_cast<double>(before.peak_bytes());
-  return static_cast<double>(balanced.peak_bytes()) <= most ? balanced : before;
+  if (options.memory_budget == 0) return detail::planned(std::move(all));
+  execution_plan whole = detail::planned(all);
+  if (whole.peak_bytes() <= options.memory_budget) return whole;
+  return detail::plan_within(std::move(all), whole);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
+// The planner's second thoughts: what is not needed for long is computed again instead of being kept.
+// Bytes that live at each level of a plan: added over ranges of levels, and the most of all, in logarithmic time.
+
+namespace meganeura::inline MEGANEURA_ABI::plan::detail {
+
+class level_bytes {
+ public:
+  explicit level_bytes(std::uint32_t levels)
+      : leaves_(std::bit_ceil(std::max(levels, 1u))), most_(2 * std::size_t{leaves_}), all_(2 * std::size_t{leaves_}) {}
+
+  /// From the level `first` to `last`.
+  void add(std::uint32_t first, std::uint32_t last, std::int64_t bytes) {
+    if (first <= last) add(1, 0, leaves_ - 1, {first, last, bytes});
+  }
+  [[nodiscard]] std::int64_t operator[](std::uint32_t level) const {
+    std::int64_t sum = 0;
+    for (std::size_t at = leaves_ + level; at > 0; at /= 2) sum += all_[at];
+    return sum;
+  }
+  [[nodiscard]] std::int64_t most() const { return most_[1]; }
+  /// The first level that has as many.
+  [[nodiscard]] std::uint32_t fullest() const {
+    std::size_t at = 1;
+    while (at < leaves_) at = most_[2 * at] >= most_[2 * at + 1] ? 2 * at : 2 * at + 1;
+    return static_cast<std::uint32_t>(at - leaves_);
+  }
+
+ private:
+  struct range_of_levels {
+    std::uint32_t first, last;
+    std::int64_t bytes;
+  };
+  // A node of a binary tree, of levels from `begin` to `end`.
+  void add(std::size_t at, std::uint32_t begin, std::uint32_t end, const range_of_levels& what) {
+    if (what.last < begin || end < what.first) return;
+    if (what.first <= begin && end <= what.last) {
+      all_[at] += what.bytes;
+      most_[at] += what.bytes;
+      return;
+    }
+    const std::uint32_t middle = begin + (end - begin) / 2;
+    add(2 * at, begin, middle, what);
+    add(2 * at + 1, middle + 1, end, what);
+    most_[at] = all_[at] + std::max(most_[2 * at], most_[2 * at + 1]);
+  }
+
+  std::uint32_t leaves_;
+  std::vector<std::int64_t> most_;  // of a node's levels, without what is added to nodes above
+  std::vector<std::int64_t> all_;   // what is added to each of them
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::plan::detail
+
+#include <queue>
+
+namespace meganeura::inline MEGANEURA_ABI::plan::detail {
+
+// Of a draft whose values have their places: which of them to run once more, one level before what then reads their
+// values, so that no level has more bytes of values than asked for. The fullest level is looked at first, and there the
+// kernels whose time is the least for the bytes that it gets rid of. What a kernel reads and that is gone by then is
+// computed again as well, unless it is small.
+class recomputation {
+ public:
+  explicit recomputation(const draft& all)
+      : draft_(all),
+        g_(all.g()),
+        made_(g_.size()),
+        read_(g_.size()),
+        is_kept_(g_.size(), false),
+        is_in_place_(g_.size(), false),
+        levels_(std::ranges::max_element(all.places, {}, &placement::level)->level + 1),
+        live_(levels_) {
+    for (node_id id{0}; id < g_.size(); ++id) {
+      if (!is_kernel(id)) continue;
+      made_[id] = {level_of(id)};
+      for (node_id operand : g_.operands(id)) add_reader(operand, level_of(id));
+    }
+    for (node_id id{0}; id < g_.size(); ++id) {
+      is_kept_[id] = all.is_output[id] || all.read_by_effect[id];
+      const auto lies_there = [&](node_id operand) {
+        return all.places[operand].in_arena && all.places[operand].where.overlaps(all.places[id].where);
+      };
+      is_in_place_[id] = all.places[id].in_arena && std::ranges::any_of(g_.operands(all.producer(id)), lies_there);
+    }
+    for (node_id id{0}; id < g_.size(); ++id) count(id, 1);
+  }
+
+  // Bytes of the fullest level.
+  [[nodiscard]] std::int64_t most() const { return live_.most(); }
+
+  void reduce_to(std::int64_t bytes) {
+    while (most() > bytes && relieve(live_.fullest(), bytes)) {
+    }
+  }
+
+  // The draft of a graph that does so, in which a kernel's further turns are nodes of their own, with its levels.
+  [[nodiscard]] draft rewritten() const;
+
+ private:
+  using level_list = small_vector<std::uint32_t, 4>;
+  struct turn_of {
+    std::uint32_t level = 0, turn = 0;
+    node_id kernel = no_id;
+  };
+  // Kernels that would run again, the level of each, those that are read last first.
+  struct attempt {
+    std::map<node_id, std::uint32_t, std::greater<>> again;
+    double seconds = 0;
+    std::int64_t freed = 0;  // at the level that is looked at
+    [[nodiscard]] double price() const { return seconds / static_cast<double>(freed); }
+  };
+  static constexpr std::size_t most_together = 64;  // kernels that run again for the sake of one
+  static constexpr std::int64_t small_part = 16;    // of what is freed: is kept rather than computed again
+  static constexpr std::size_t most_turns = 8;      // of a kernel
+
+  [[nodiscard]] bool is_kernel(node_id id) const {
+    return !draft_.is_leaf(id) && !draft_.is_effect(id) && g_[id].kind != op::result;
+  }
+  [[nodiscard]] bool is_value(node_id id) const {
+    return !draft_.is_leaf(id) && !draft_.is_effect(id) && !g_.has_several_results(id);
+  }
+  [[nodiscard]] std::uint32_t level_of(node_id id) const { return draft_.places[id].level; }
+  [[nodiscard]] std::int64_t bytes_of(node_id value) const {
+    return static_cast<std::int64_t>(aligned(tensor_bytes(g_[value])));
+  }
+  void add_reader(node_id value, std::uint32_t level) {
+    read_[value].insert(std::ranges::upper_bound(read_[value], level), level);
+  }
+  void remove_reader(node_id value, std::uint32_t level) {
+    read_[value].erase(std::ranges::lower_bound(read_[value], level));
+  }
+
+  // ---- lives. Whoever reads a value reads what was computed last before; one that is kept has one life, to the end.
+
+  template <class Function>
+  void for_each_life(node_id value, const Function& f) const {
+    const level_list& made = made_[draft_.producer(value)];
+    if (is_kept_[value]) return f(made[0], levels_ - 1);
+    const std::vector<std::uint32_t>& read = read_[value];
+    for (std::size_t turn = 0; turn < made.size(); ++turn) {
+      const auto end = turn + 1 < made.size() ? std::ranges::upper_bound(read, made[turn + 1]) : read.end();
+      f(made[turn], end == read.begin() ? made[turn] : std::max(made[turn], *std::prev(end)));
+    }
+  }
+  void count(node_id value, std::int64_t sign) {
+    if (!is_value(value) || !draft_.places[value].in_arena) return;
+    for_each_life(value, [&](std::uint32_t first, std::uint32_t last) {
+      if (is_in_place_[value]) ++first;  // before, these are an operand's bytes
+      live_.add(first, last, sign * bytes_of(value));
+    });
+  }
+  // Who reads a value next that only waits at this level; 0 if it does not.
+  [[nodiscard]] std::uint32_t next_read(node_id value, std::uint32_t level) const {
+    const std::vector<std::uint32_t>& read = read_[value];
+    const auto next = std::ranges::lower_bound(read, level);
+    if (is_kept_[value] || !draft_.places[value].in_arena || next == read.end() || *next == level) return 0;
+    std::uint32_t found = 0;
+    for_each_life(value, [&](std::uint32_t first, std::uint32_t last) {
+      if (first < level && level < last) found = *next;
+    });
+    return found;
+  }
+  [[nodiscard]] bool lives_at(node_id value, std::uint32_t level) const {
+    bool found = false;
+    for_each_life(value, [&](std::uint32_t first, std::uint32_t last) { found |= first <= level && level <= last; });
+    return found;
+  }
+
+  // ---- choice
+
+  [[nodiscard]] double seconds_of(node_id kernel) const {
+    if (!draft_.options.times.empty()) return draft_.options.times[kernel].busy + draft_.options.launch.dispatch;
+    std::int64_t bytes = 0;
+    for (node_id value : draft_.values_of(kernel)) bytes += value == no_id ? 0 : bytes_of(value);
+    for (node_id operand : g_.operands(kernel)) bytes += bytes_of(operand);
+    return 1e-6 + 1e-12 * static_cast<double>(bytes) + 1e-13 * g_.flops(kernel);
+  }
+
+  // What it takes that no value of this kernel waits at `level`, if anything does.
+  [[nodiscard]] std::optional<attempt> without(node_id kernel, std::uint32_t level) const {
+    attempt found;
+    std::uint32_t next = never;
+    for (node_id value : draft_.values_of(kernel)) {
+      const std::uint32_t reader = value == no_id ? 0 : next_read(value, level);
+      if (reader != 0) next = std::min(next, reader);
+    }
+    if (next == never || next < level + 2 || made_[kernel].size() == most_turns) return std::nullopt;
+    found.again.emplace(kernel, next - 1);
+    for (auto at = found.again.begin(); at != found.again.end(); ++at) {
+      const node_id each = at->first;
+      const std::uint32_t runs = at->second;
+      found.seconds += seconds_of(each);
+      for (node_id value : draft_.values_of(each)) {
+        if (value != no_id && next_read(value, level) > runs) found.freed += bytes_of(value);
+      }
+      for (node_id operand : g_.operands(each)) {
+        if (draft_.is_leaf(operand) || is_kept_[operand]) continue;
+        const node_id made_by = draft_.producer(operand);
+        const auto known = found.again.find(made_by);
+        if (known != found.again.end() && known->second < runs) continue;
+        const bool is_there = std::ranges::any_of(made_[made_by], [&](std::uint32_t made) {
+          return made > level && made < runs;  // where there is room again
+        });
+        if (is_there || (known == found.again.end() && lives_at(operand, level))) continue;
+        const bool can_run = runs - 1 > level && made_[made_by].size() < most_turns;
+        if (known == found.again.end() && (!can_run || bytes_of(operand) * small_part <= found.freed))
+          found.freed -= bytes_of(operand);
+        else if (!can_run || found.again.size() == most_together)
+          return std::nullopt;
+        else
+          found.again[made_by] = runs - 1;
+      }
+    }
+    return found.freed > 0 ? std::optional(std::move(found)) : std::nullopt;
+  }
+
+  void change(const attempt& what, bool apply) {
+    std::vector<node_id> touched;
+    for (const auto& [kernel, level] : what.again) {
+      for (node_id value : draft_.values_of(kernel)) {
+        if (value != no_id) touched.push_back(value);
+      }
+      touched.insert(touched.end(), g_.operands(kernel).begin(), g_.operands(kernel).end());
+    }
+    std::ranges::sort(touched);
+    touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
+    for (node_id value : touched) count(value, -1);
+    for (const auto& [kernel, level] : what.again) {
+      level_list& made = made_[kernel];
+      std::vector<std::uint32_t> all(made.begin(), made.end());
+      if (apply)
+        all.insert(std::ranges::upper_bound(all, level), level);
+      else
+        all.erase(std::ranges::lower_bound(all, level));
+      made = level_list(all.begin(), all.end());
+      for (node_id operand : g_.operands(kernel)) {
+        if (apply)
+          add_reader(operand, level);
+        else
+          remove_reader(operand, level);
+      }
+    }
+    for (node_id value : touched) count(value, 1);
+  }
+  // If less waits at `level` then and no level is fuller than the fullest was.
+  [[nodiscard]] bool try_out(const attempt& what, std::uint32_t level) {
+    const std::int64_t before = live_[level], most_before = most();
+    change(what, true);
+    if (live_[level] < before && most() <= most_before) return true;
+    change(what, false);
+    return false;
+  }
+
+  // Of one level, until it has at most so many bytes. Whether anything was done.
+  [[nodiscard]] bool relieve(std::uint32_t level, std::int64_t bytes) {
+    using priced = std::pair<double, node_id>;
+    std::priority_queue<priced, std::vector<priced>, std::greater<>> all;
+    for (node_id id{0}; id < g_.size(); ++id) {
+      if (!is_kernel(id) || level_of(id) >= level) continue;
+      if (const auto found = without(id, level)) all.emplace(found->price(), id);
+    }
+    bool is_less = false;
+    while (!all.empty() && live_[level] > bytes) {
+      const node_id kernel = all.top().second;
+      all.pop();
+      const std::optional<attempt> found = without(kernel, level);  // since then others may have changed it
+      if (!found) continue;
+      if (!all.empty() && found->price() > all.top().first)
+        all.emplace(found->price(), kernel);
+      else
+        is_less |= try_out(*found, level);
+    }
+    return is_less;
+  }
+
+  // ---- the new graph
+
+  using turns_read = std::vector<std::vector<bool>>;  // of each value, by turn
+  [[nodiscard]] std::vector<turn_of> needed_turns(turns_read& read) const;
+  [[nodiscard]] std::size_t turn_read(node_id value, std::uint32_t level) const {
+    if (is_kept_[value]) return 0;
+    const level_list& made = made_[draft_.producer(value)];
+    return static_cast<std::size_t>(std::ranges::lower_bound(made, level) - made.begin()) - 1;
+  }
+
+  const draft& draft_;
+  const graph& g_;
+  std::vector<level_list> made_;                  // of each kernel: the levels at which it runs, in order
+  std::vector<std::vector<std::uint32_t>> read_;  // of each value: those at which kernels read it, in order
+  std::vector<bool> is_kept_;                     // to the end of the step
+  std::vector<bool> is_in_place_;                 // takes the place of an operand
+  std::uint32_t levels_;
+  level_bytes live_;
+};
+
+// All turns that are needed, in order; where everybody reads a later one, the first is for nothing.
+inline std::vector<recomputation::turn_of> recomputation::needed_turns(turns_read& read) const {
+  std::vector<turn_of> turns;
+  for (node_id id{0}; id < g_.size(); ++id) {
+    for (std::uint32_t turn = 0; turn < made_[id].size(); ++turn) turns.push_back({made_[id][turn], turn, id});
+  }
+  std::ranges::sort(turns, {}, [](const turn_of& each) { return std::tuple(each.level, each.kernel); });
+  read.resize(g_.size());
+  for (node_id id{0}; id < g_.size(); ++id) {
+    if (is_value(id)) read[id].resize(made_[draft_.producer(id)].size(), false);
+    if (is_value(id) && is_kept_[id]) read[id][0] = true;
+  }
+  std::vector<turn_of> needed;
+  for (auto each = turns.rbegin(); each != turns.rend(); ++each) {
+    if (std::ranges::none_of(draft_.values_of(each->kernel),
+                             [&](node_id value) { return value != no_id && read[value][each->turn]; }))
+      continue;
+    needed.push_back(*each);
+    for (node_id operand : g_.operands(each->kernel)) {
+      if (!draft_.is_leaf(operand)) read[operand][turn_read(operand, each->level)] = true;
+    }
+  }
+  std::ranges::reverse(needed);
+  return needed;
+}
+
+inline draft recomputation::rewritten() const {
+  graph result(g_.paths());
+  plan_options options = draft_.options;
+  options.times.clear();
+  std::vector<std::uint32_t> levels;
+  std::vector<std::vector<node_id>> copies(g_.size());  // by turn
+  const auto add = [&](node_id id, std::uint32_t level, std::uint32_t turn, std::uint32_t computed_before) {
+    small_vector<node_id, 8> operands;
+    for (node_id operand : g_.operands(id)) {
+      const bool is_part = g_[id].kind == op::result;
+      operands.push_back(copies[operand][draft_.is_leaf(operand) ? 0 : is_part ? turn : turn_read(operand, level)]);
+    }
+    const node& n = g_[id];
+    const graph::scope in(result, n.path);
+    const node_id made = result.add_node(n.kind, n.type, n.extents, g_.attribute_of(id), operands, computed_before);
+    copies[id].resize(std::max<std::size_t>(copies[id].size(), turn + 1), no_id);
+    copies[id][turn] = made;
+    levels.resize(result.size()), levels[made] = level;
+    if (draft_.options.times.empty()) return;
+    options.times.resize(result.size()), options.times[made] = draft_.options.times[id];
+  };
+  for (node_id id{0}; id < g_.size(); ++id) {
+    if (draft_.is_leaf(id)) add(id, 0, 0, 0);
+  }
+  turns_read read;
+  std::vector<std::uint32_t> computed(g_.size(), 0);
+  for (const turn_of& each : needed_turns(read)) {
+    add(each.kernel, each.level, each.turn, computed[each.kernel]++);
+    if (!g_.has_several_results(each.kernel)) continue;
+    for (node_id value : draft_.values_of(each.kernel)) {
+      if (value != no_id && read[value][each.turn]) add(value, each.level, each.turn, 0);
+    }
+  }
+  for (node_id effect : g_.effects()) add(effect, level_of(effect), 0, 0);
+  for (const graph_output& output : g_.outputs()) result.add_output(output.name, copies[output.node][0]);
+  draft made(std::move(result), draft_.result.parameters, options, draft_.result.page_bytes);
+  for (node_id id{0}; id < made.g().size(); ++id) made.places[id].level = levels[id];
+  return made;
+}
+
+MEGANEURA_INLINE execution_plan plan_within(draft all, const execution_plan& whole) {
+  const std::uint64_t budget = all.options.memory_budget;
+  const std::uint64_t arena = whole.area_bytes[index_of(area::arena)], others = whole.peak_bytes() - arena;
+  place_values(all);
+  recomputation less(all);
+  // What a plan takes is known when it is made, and not far from this.
+  const double wanted = static_cast<double>(less.most()) * static_cast<double>(budget > others ? budget - others : 0) /
+                        static_cast<double>(arena);
+  constexpr double a_step = 0.97;
+  for (;;) {
+    const auto next = static_cast<std::int64_t>(a_step * static_cast<double>(less.most()));
+    less.reduce_to(next);
+    const bool is_least = less.most() > next || next == 0;
+    if (!is_least && static_cast<double>(less.most()) > wanted) continue;
+    execution_plan found = planned(less.rewritten());
+    if (found.peak_bytes() <= budget) return found;
+    if (!is_least) continue;
+    fail(
+        error_category::out_of_memory,
+        "plan_options::memory_budget is {} bytes; at least {} bytes are needed, of which {} are parameters, gradients, "
+        "the optimiser's state, inputs and results, and the rest values of the step, however much of them is computed "
+        "again: use a smaller batch, or accumulate gradients over several",
+        budget, found.peak_bytes(), others);
+  }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::plan::detail
 // The planner's results: numbers that the host reads of every step, in memory of their own.
 
 namespace meganeura::inline MEGANEURA_ABI::plan::detail {

@@ -44,6 +44,7 @@ struct options {
   std::vector<std::string> models, tasks, precisions{"exact"}, without;
   bool is_small = false, is_timed = true, is_cold = true, matrix_units = true, tune = false;
   int slowest = 0;
+  double memory_budget = 0;  // MB, of steps
   measure_options measure;
 };
 
@@ -107,6 +108,7 @@ class bench {
     made.precision = precision_;
     made.optimize.matrix_units = options_.matrix_units;
     made.optimize.disabled = options_.without;
+    made.plan.memory_budget = static_cast<std::uint64_t>(1e6 * options_.memory_budget);
     return made;
   }
 
@@ -300,6 +302,8 @@ int main(int argc, char** argv) try {
   app.add_flag("--tune", asked.tune, "measure schedules of products first, of each task");
   app.add_flag("!--no-matrix-units", asked.matrix_units, "products by f32 multiply-add alone");
   app.add_option("--without", asked.without, "rules that are left out, such as matmul_prologue")->delimiter(',');
+  app.add_option("--memory-budget", asked.memory_budget, "MB of the device that a program may take")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--rounds", asked.measure.rounds)->check(CLI::NonNegativeNumber);
   app.add_option("--warm-ups", asked.measure.warm_ups)->check(CLI::NonNegativeNumber);
   app.add_flag("!--no-timing", asked.is_timed, "check alone");

@@ -241,7 +241,8 @@ TEST(kernels_cooperative, parts_of_k_meet_in_the_last_workgroup) {
     for (const bool whole : {true, false}) {
       const layout lies{!whole, whole};
       operands in = random_operands(whole ? 40 : 37, whole ? 48 : 29, 12 * uk, lies);
-      for (std::uint32_t t = 0; t < in.k; ++t) in.at_a(3, t) = std::ldexp(in.at_a(3, t), static_cast<int>(t * 96 / in.k));
+      for (std::uint32_t t = 0; t < in.k; ++t)
+        in.at_a(3, t) = std::ldexp(in.at_a(3, t), static_cast<int>(t * 96 / in.k));
       for (std::uint32_t t = 0; t + 2 < in.k; ++t) in.at_a(5, t) = 0;
       for (const product_schedule& s : {bands, slices, deep}) {
         if (has_units() || arithmetic == product_arithmetic::split || (s == bands && whole)) expect_right(in, s, on);

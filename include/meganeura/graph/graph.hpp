@@ -32,7 +32,8 @@ struct node {
   attribute_id attribute;
   std::uint32_t first_operand = 0;
   std::uint32_t operand_count = 0;
-  path_id path;  // of the module that made it first; no part of what it is
+  path_id path;            // of the module that made it first; no part of what it is
+  std::uint32_t turn = 0;  // of nodes that are equal otherwise: how often the same is computed before this one
 };
 
 /// What indices should be: 0 .. count-1, or `ignored`. Nothing is computed from it (out of range is defined
@@ -179,8 +180,10 @@ class graph {
   node_id coordinates(shape extents, int axis);
 
   /// Any node by its parts, without shape checks: for passes that carry nodes over. Hash-consed like the rest, and an
-  /// effect on what another one writes is refused. A node that is there already keeps its path.
-  node_id add_node(op kind, dtype type, const shape& extents, attribute_ref value, std::span<const node_id> operands);
+  /// effect on what another one writes is refused. A node that is there already keeps its path. `turn`: of a planner
+  /// that has the same computed several times.
+  node_id add_node(op kind, dtype type, const shape& extents, attribute_ref value, std::span<const node_id> operands,
+                   std::uint32_t turn = 0);
 
   void add_output(std::string_view name, node_id node);
 

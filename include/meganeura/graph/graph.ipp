@@ -20,8 +20,9 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 inline std::uint64_t node_key(op kind, dtype type, const shape& extents, attribute_id attribute,
-                              std::span<const node_id> operands) {
-  std::uint64_t key = hash_combine(static_cast<std::uint64_t>(kind) << 8 | static_cast<std::uint64_t>(type), attribute);
+                              std::span<const node_id> operands, std::uint32_t turn) {
+  const std::uint64_t what = static_cast<std::uint64_t>(kind) << 8 | static_cast<std::uint64_t>(type);
+  std::uint64_t key = hash_combine(what | std::uint64_t{turn} << 32, attribute);
   for (std::int64_t extent : extents) key = hash_combine(key, static_cast<std::uint64_t>(extent));
   for (node_id operand : operands) key = hash_combine(key, operand);
   return key;
@@ -29,12 +30,12 @@ inline std::uint64_t node_key(op kind, dtype type, const shape& extents, attribu
 }  // namespace detail
 
 MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& extents, attribute_ref value,
-                                         std::span<const node_id> operands) {
+                                         std::span<const node_id> operands, std::uint32_t turn) {
   const attribute_id interned = attributes_.intern(value);
-  const std::uint64_t key = detail::node_key(kind, type, extents, interned, operands);
+  const std::uint64_t key = detail::node_key(kind, type, extents, interned, operands, turn);
   const node_id known = ids_.find(key, [&](node_id each) {
     const node& n = nodes_[each];
-    return n.kind == kind && n.type == type && n.attribute == interned && n.extents == extents &&
+    return n.kind == kind && n.type == type && n.attribute == interned && n.extents == extents && n.turn == turn &&
            std::ranges::equal(this->operands(each), operands) && !is_dropped(each);
   });
   if (known != no_id) return known;
@@ -42,7 +43,7 @@ MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& exten
   if (is_effect) expect_unwritten(operands);
   const auto id = static_cast<node_id>(nodes_.size());
   nodes_.push_back({kind, type, extents, interned, static_cast<std::uint32_t>(operands_.size()),
-                    static_cast<std::uint32_t>(operands.size()), path_});
+                    static_cast<std::uint32_t>(operands.size()), path_, turn});
   // `operands` may be a view into operands_ itself: copy before growing.
   const small_vector<node_id, 8> copy(operands.begin(), operands.end());
   operands_.insert(operands_.end(), copy.begin(), copy.end());
@@ -61,7 +62,7 @@ MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& exten
 MEGANEURA_INLINE void graph::replace_attribute(node_id id, attribute_ref value) {
   node& n = nodes_[id];
   n.attribute = attributes_.intern(value);
-  ids_.insert(detail::node_key(n.kind, n.type, n.extents, n.attribute, operands(id)), id);
+  ids_.insert(detail::node_key(n.kind, n.type, n.extents, n.attribute, operands(id), n.turn), id);
 }
 
 MEGANEURA_INLINE void graph::expect_values(std::string_view asked, std::span<const node_id> operands) const {

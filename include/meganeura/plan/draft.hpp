@@ -107,8 +107,16 @@ void place_effects(draft& all);
 void place_results(draft& all);
 /// Lifetimes, operands overwritten in place, and the bytes of the arena.
 void place_in_arena(draft& all);
+/// These four, of a draft whose kernels have their levels.
+void place_values(draft& all);
 /// Kernels, copies and updates in order and in barrier groups, and the outputs.
 void write_steps(draft& all);
+
+/// The plan of a draft whose kernels have their levels: what is left of the planner.
+[[nodiscard]] execution_plan planned(draft all);
+/// One in which so much is computed again that it takes no more than the draft's memory_budget; `whole`, its plan,
+/// takes more. errors: out_of_memory.
+[[nodiscard]] execution_plan plan_within(draft all, const execution_plan& whole);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan::detail
 
@@ -118,6 +126,7 @@ void write_steps(draft& all);
 #include <meganeura/plan/draft.ipp>
 #include <meganeura/plan/effects.ipp>
 #include <meganeura/plan/plan.ipp>
+#include <meganeura/plan/recompute.ipp>
 #include <meganeura/plan/results.ipp>
 #include <meganeura/plan/schedule.ipp>
 #include <meganeura/plan/steps.ipp>

@@ -93,6 +93,8 @@ struct execution_plan {
   std::vector<std::uint64_t> area_bytes = std::vector<std::uint64_t>(index_of(area::moments));  // by index_of
   std::uint64_t page_bytes = unlimited_page;  // of one buffer, see paged: no range crosses a multiple of it
   std::uint64_t unaliased_arena_bytes = 0;    // what the arena would be without sharing
+  /// Dispatches of what was computed in this step before, see plan_options::memory_budget.
+  [[nodiscard]] std::size_t computed_again() const;
   /// Bytes of a program on the device, known before any allocation: parameters, optimiser state and what each of the
   /// steps in flight has of its own are included.
   [[nodiscard]] std::uint64_t peak_bytes() const;
@@ -108,6 +110,9 @@ struct plan_options {
   bool balance = true;               // run a node where the step gets quickest by `times`, in about as much memory
   std::vector<kernel_time> times{};  // of each node of the graph, see optimize_report; empty if not known
   launch_time launch{};              // beside these
+  /// Bytes that execution_plan::peak_bytes() is to stay within; 0: whatever is needed. What is not read for long is
+  /// computed again then instead of being kept, as much of it as has to be and the cheapest first.
+  std::uint64_t memory_budget = 0;
 };
 
 /// A state and a parameter are read as they were before the step, whoever reads them and whatever overwrites them:
@@ -115,7 +120,8 @@ struct plan_options {
 /// copied first. `g` holds implementation nodes and leaves only; `parameters` is the layout shared by all sessions of a
 /// model (every parameter and state of `g` must be in it), `paged` for buffers of `page_bytes` as the rest will be.
 /// Errors: internal, naming the node, when `g` holds a primitive that nothing implements; invalid_argument for a
-/// parameter that is missing or has another shape.
+/// parameter that is missing or has another shape; out_of_memory, with what is needed at least, for a memory_budget
+/// that is too small.
 [[nodiscard]] execution_plan make_plan(graph g, const layout& parameters, const plan_options& options = {},
                                        std::uint64_t page_bytes = unlimited_page);
 

@@ -17,6 +17,11 @@ MEGANEURA_INLINE std::uint64_t execution_plan::peak_bytes() const {
   return total;
 }
 
+MEGANEURA_INLINE std::size_t execution_plan::computed_again() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(steps, [&](const step& each) { return implementation[each.node].turn > 0; }));
+}
+
 MEGANEURA_INLINE std::vector<std::optional<std::size_t>> overwritten_operands(const step& s) {
   std::vector<std::optional<std::size_t>> found;
   if (s.kind != step::kernel) return found;
@@ -34,13 +39,34 @@ MEGANEURA_INLINE std::vector<std::optional<std::size_t>> overwritten_operands(co
 namespace detail {
 
 // Of a draft whose kernels have their levels.
-inline execution_plan finished(draft all) {
+MEGANEURA_INLINE void place_values(draft& all) {
   place_leaves(all);
   place_effects(all);
   place_results(all);
   place_in_arena(all);
+}
+inline execution_plan finished(draft all) {
+  place_values(all);
   write_steps(all);
   return std::move(all.result);
+}
+
+MEGANEURA_INLINE execution_plan planned(draft all) {
+  const std::vector<placement> early = all.places;
+  const double early_seconds = balance(all);
+  const auto level = &placement::level;
+  if (std::ranges::equal(early, all.places, {}, level, level)) {
+    all.result.predicted_seconds = early_seconds;
+    return finished(std::move(all));
+  }
+  // What shares memory is known last.
+  constexpr double most_memory = 1.01;
+  draft as_early = all;
+  as_early.places = early;
+  as_early.result.predicted_seconds = early_seconds;
+  execution_plan before = finished(std::move(as_early)), balanced = finished(std::move(all));
+  const auto most = most_memory * static_cast<double>(before.peak_bytes());
+  return static_cast<double>(balanced.peak_bytes()) <= most ? balanced : before;
 }
 
 }  // namespace detail
@@ -49,21 +75,10 @@ MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, con
                                           std::uint64_t page_bytes) {
   detail::draft all(std::move(g), parameters, options, page_bytes);
   detail::schedule(all);
-  const std::vector<detail::placement> early = all.places;
-  const double early_seconds = detail::balance(all);
-  const auto level = &detail::placement::level;
-  if (std::ranges::equal(early, all.places, {}, level, level)) {
-    all.result.predicted_seconds = early_seconds;
-    return detail::finished(std::move(all));
-  }
-  // What shares memory is known last.
-  constexpr double most_memory = 1.01;
-  detail::draft as_early = all;
-  as_early.places = early;
-  as_early.result.predicted_seconds = early_seconds;
-  execution_plan before = detail::finished(std::move(as_early)), balanced = detail::finished(std::move(all));
-  const auto most = most_memory * static_cast<double>(before.peak_bytes());
-  return static_cast<double>(balanced.peak_bytes()) <= most ? balanced : before;
+  if (options.memory_budget == 0) return detail::planned(std::move(all));
+  execution_plan whole = detail::planned(all);
+  if (whole.peak_bytes() <= options.memory_budget) return whole;
+  return detail::plan_within(std::move(all), whole);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan

@@ -66,7 +66,8 @@ MEGANEURA_INLINE std::string description(const execution_plan& p, const step& s)
   if (rows != nullptr && rows->form != attention_form::output && s.kind == step::kernel)
     what += "_" + to_string(rows->form);
   const std::vector<std::int64_t> sizes = detail::sizes_of(p, s);
-  return fmt::format("{}{}{}", what, sizes.empty() ? "" : " ", fmt::join(sizes, "x"));
+  const bool is_again = s.kind == step::kernel && p.implementation[s.node].turn > 0;
+  return fmt::format("{}{}{}{}", what, sizes.empty() ? "" : " ", fmt::join(sizes, "x"), is_again ? " again" : "");
 }
 
 MEGANEURA_INLINE std::string label(const execution_plan& p, const step& s) {
@@ -97,8 +98,9 @@ MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
   for (std::size_t i = 0; i < p.area_bytes.size(); ++i) {
     if (p.area_bytes[i]) text += fmt::format("{}: {} bytes\n", to_string(static_cast<area>(i)), p.area_bytes[i]);
   }
-  return text + fmt::format("{} dispatches in {} groups, {} bytes; the arena without sharing: {} bytes\n",
-                            p.steps.size(), p.groups, p.peak_bytes(), p.unaliased_arena_bytes);
+  return text +
+         fmt::format("{} dispatches in {} groups, {} of them again, {} bytes; the arena without sharing: {} bytes\n",
+                     p.steps.size(), p.groups, p.computed_again(), p.peak_bytes(), p.unaliased_arena_bytes);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan

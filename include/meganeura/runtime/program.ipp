@@ -180,7 +180,11 @@ MEGANEURA_INLINE void program::check_memory() const {
     }
   }
   const std::string reason = device_.reason_to_refuse(buffers);
-  if (!reason.empty()) fail(error_category::out_of_memory, "the program does not fit: {}", reason);
+  if (reason.empty()) return;
+  fail(error_category::out_of_memory,
+       "the program does not fit: {}; with plan.memory_budget in its options, of which {} bytes are taken, values are "
+       "computed again instead of being kept",
+       reason, plan_.peak_bytes());
 }
 
 MEGANEURA_INLINE void program::allocate() {
