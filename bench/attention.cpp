@@ -42,10 +42,10 @@ struct attention_shape {
 };
 
 // Those of the transformers of bench/inferena, and of Stable Diffusion 1.5.
-const std::vector<attention_shape> known{{"smollm2", 128, 128, 9, 3, 64, true}, {"smolvla", 50, 50, 15, 5, 64},
-                                         {"whisper", 1500, 1500, 6, 6, 64},     {"sd15", 4096, 4096, 8, 8, 40},
-                                         {"sd15 cross", 4096, 77, 8, 8, 40},    {"sd15 inner", 1024, 1024, 8, 8, 80},
-                                         {"wide", 512, 512, 16, 16, 128, true}, {"small", 33, 40, 4, 2, 16, false}};
+const std::vector<attention_shape> known{
+    {"smollm2", 128, 128, 9, 3, 64, true}, {"smolvla", 50, 50, 15, 5, 64},        {"whisper", 1500, 1500, 6, 6, 64},
+    {"sd15", 4096, 4096, 8, 8, 40},        {"sd15 cross", 4096, 77, 8, 8, 40},    {"sd15 inner", 1024, 1024, 8, 8, 80},
+    {"wide", 512, 512, 16, 16, 128, true}, {"long", 2048, 2048, 16, 4, 64, true}, {"small", 33, 40, 4, 2, 16, false}};
 
 using tensors = std::map<std::string, std::vector<float>>;
 

@@ -12,7 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention
 # name, queries, keys, heads, heads of keys, width, causal: those of bench/attention
 SHAPES = [("smollm2", 128, 128, 9, 3, 64, True), ("smolvla", 50, 50, 15, 5, 64, False),
           ("whisper", 1500, 1500, 6, 6, 64, False), ("sd15", 4096, 4096, 8, 8, 40, False),
-          ("sd15 cross", 4096, 77, 8, 8, 40, False)]
+          ("sd15 cross", 4096, 77, 8, 8, 40, False), ("long", 2048, 2048, 16, 4, 64, True)]
 COLUMNS = [("f32 efficient", torch.float32, SDPBackend.EFFICIENT_ATTENTION, False),
            ("f32 math", torch.float32, SDPBackend.MATH, False), ("TF32 math", torch.float32, SDPBackend.MATH, True),
            ("f16 flash", torch.float16, SDPBackend.FLASH_ATTENTION, False),

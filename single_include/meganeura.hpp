@@ -30927,6 +30927,184 @@ class word_pool {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // How attention is cut up, on matrix units and without, for its cost and for its kernels alike.
+// Which keys a query sees by its place alone, as the score's program has it: causal attention, sliding windows.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+/// A query at place p sees keys from p - behind to p + ahead; the scores of all others are a constant with which they
+/// weigh nothing. Every query sees one key at least. The first axis of queries is their place: number q of all stands
+/// at q / at_a_place.
+struct visible_keys {
+  static constexpr std::int64_t everywhere = std::int64_t{1} << 40;
+  std::int64_t behind = everywhere, ahead = everywhere, places = 1, at_a_place = 1;
+
+  [[nodiscard]] bool are_all() const { return behind == everywhere && ahead == everywhere; }
+  void narrow(const visible_keys& to) { behind = std::min(behind, to.behind), ahead = std::min(ahead, to.ahead); }
+  /// Of all pairs, those that are seen.
+  [[nodiscard]] double share(std::int64_t keys) const {
+    std::int64_t seen = 0;
+    for (std::int64_t place = 0; place < places && !are_all(); ++place)
+      seen += std::min(keys, place + ahead + 1) - std::max(std::int64_t{0}, place - behind);
+    return are_all() ? 1 : static_cast<double>(seen) / static_cast<double>(places * keys);
+  }
+};
+
+namespace detail {
+
+// Reads a score's program: what depends on the places of a query and a key alone.
+class score_reader {
+ public:
+  explicit score_reader(const attention_attribute& node) : node_(node), nodes_(node.score.nodes) {}
+
+  [[nodiscard]] visible_keys visible() const {
+    visible_keys found;
+    scalar_ref at = last();
+    double hidden = -std::numeric_limits<double>::infinity();
+    for (;;) {
+      const scalar_node& n = nodes_[at];
+      if (n.op == scalar_op::maximum && is_hidden(n.operands[1])) {
+        hidden = std::max(hidden, nodes_[n.operands[1]].value);
+        at = n.operands[0];
+      } else if (n.op == scalar_op::select && is_hidden(n.operands[2])) {
+        found.narrow(seen_where(n.operands[0]));
+        hidden = std::max(hidden, nodes_[n.operands[2]].value);
+        at = n.operands[1];
+      } else if (n.op == scalar_op::select && is_hidden(n.operands[1])) {
+        hidden = std::max(hidden, nodes_[n.operands[1]].value);
+        at = n.operands[2];
+      } else {
+        break;
+      }
+    }
+    const auto [batch, queries, channels, keys, width] = node_.sizes();
+    if (node_.query_axes > 0) found.places = node_.space[node_.batch_axes];
+    found.at_a_place = queries / found.places;
+    const bool sees_one = found.ahead >= 0 && found.behind >= 0 && found.places - found.behind <= keys;
+    if (found.are_all() || !sees_one || !weigh_nothing(at, hidden)) return {};
+    return found;
+  }
+
+ private:
+  // query * q + key * k + constant.
+  struct place_sum {
+    std::int64_t query = 0, key = 0, constant = 0;
+    friend place_sum operator-(const place_sum& a, const place_sum& b) {
+      return {a.query - b.query, a.key - b.key, a.constant - b.constant};
+    }
+    friend place_sum operator+(const place_sum& a, const place_sum& b) {
+      return {a.query + b.query, a.key + b.key, a.constant + b.constant};
+    }
+  };
+
+  [[nodiscard]] scalar_ref last() const { return static_cast<scalar_ref>(nodes_.size() - 1); }
+  // So far below all scores that e to the power of the distance is 0.
+  [[nodiscard]] bool is_hidden(scalar_ref at) const {
+    return nodes_[at].op == scalar_op::constant && nodes_[at].value <= -1e30;
+  }
+
+  // Whether what is hidden weighs nothing in every row: where all that a row sees may be hidden as well, by what
+  // tensors say, only if the weights' program says so; a score's own value is above.
+  [[nodiscard]] bool weigh_nothing(scalar_ref seen, double hidden) const {
+    const auto& weight = node_.weight.nodes;
+    const scalar_node& root = weight[static_cast<scalar_ref>(weight.size() - 1)];
+    if (root.op == scalar_op::select) {
+      const scalar_node &condition = weight[root.operands[0]], &zero = weight[root.operands[1]];
+      if (condition.op == scalar_op::less && zero.op == scalar_op::constant && zero.value == 0) {
+        const scalar_node &score = weight[condition.operands[0]], &bound = weight[condition.operands[1]];
+        if (score.op == scalar_op::argument && score.value == 0 && bound.op == scalar_op::constant &&
+            bound.value > hidden)
+          return true;
+      }
+    }
+    small_vector<bool, 64> by_place(nodes_.size(), true);  // whether it depends on indices alone
+    for (scalar_ref at{0}; at <= seen; ++at) {
+      const scalar_node& n = nodes_[at];
+      if (n.op == scalar_op::argument) by_place[at] = n.value != 0;
+      for (int i = 0; i < info(n.op).arity; ++i) by_place[at] = by_place[at] && by_place[n.operands[i]];
+      if (!keeps_above(n, by_place[at])) return false;
+    }
+    return true;
+  }
+  // Whether an operation of a score makes nothing that is as low as what is hidden of what is not.
+  [[nodiscard]] bool keeps_above(const scalar_node& n, bool by_place) const {
+    switch (n.op) {
+      case scalar_op::constant:
+        return n.value > -1e30;
+      case scalar_op::argument:
+        return n.value == 0 || node_.of_argument(static_cast<int>(n.value)).source == index_map::index_source;
+      case scalar_op::divide:
+        return nodes_[n.operands[1]].op == scalar_op::constant;
+      case scalar_op::select:
+      case scalar_op::minimum:
+      case scalar_op::exp:
+        return by_place;
+      case scalar_op::add:
+      case scalar_op::subtract:
+      case scalar_op::multiply:
+      case scalar_op::negate:
+      case scalar_op::abs:
+      case scalar_op::tanh:
+      case scalar_op::maximum:
+      case scalar_op::convert:
+      case scalar_op::less:
+      case scalar_op::less_equal:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  [[nodiscard]] std::optional<place_sum> place_of(scalar_ref at) const {
+    const scalar_node& n = nodes_[at];
+    if (n.type != dtype::i32) return std::nullopt;
+    if (n.op == scalar_op::constant) return place_sum{0, 0, static_cast<std::int64_t>(n.value)};
+    if (n.op == scalar_op::argument) return n.value == 0 ? std::nullopt : number_of(static_cast<int>(n.value));
+    if (n.op != scalar_op::add && n.op != scalar_op::subtract) return std::nullopt;
+    const auto a = place_of(n.operands[0]), b = place_of(n.operands[1]);
+    if (!a || !b) return std::nullopt;
+    return n.op == scalar_op::add ? *a + *b : *a - *b;
+  }
+  // Of an index that goes along the first axis of queries, the one of keys or both.
+  [[nodiscard]] std::optional<place_sum> number_of(int argument) const {
+    const index_map& map = node_.of_argument(argument);
+    if (map.source != index_map::index_source || map.bounded != 0) return std::nullopt;
+    if (node_.query_axes == 0 || node_.key_axes != 1) return std::nullopt;
+    const int query = node_.batch_axes, key = query + node_.query_axes + node_.channel_axes;
+    for (int axis = 0; axis < node_.space.rank(); ++axis) {
+      if (axis != query && axis != key && map.strides[axis] != 0) return std::nullopt;
+    }
+    return place_sum{map.strides[query], map.strides[key], map.offset};
+  }
+
+  [[nodiscard]] visible_keys seen_where(scalar_ref condition) const {
+    const scalar_node& n = nodes_[condition];
+    visible_keys found;
+    if (n.op == scalar_op::logical_and) {
+      found = seen_where(n.operands[0]);
+      found.narrow(seen_where(n.operands[1]));
+      return found;
+    }
+    if (n.op != scalar_op::less && n.op != scalar_op::less_equal) return found;
+    const auto a = place_of(n.operands[0]), b = place_of(n.operands[1]);
+    if (!a || !b) return found;
+    const place_sum below = *a - *b;  // is less than 0, or at most
+    const std::int64_t most = -below.constant - (n.op == scalar_op::less ? 1 : 0);
+    if (below.key == 1 && below.query == -1) found.ahead = most;
+    if (below.key == -1 && below.query == 1) found.behind = most;
+    return found;
+  }
+
+  const attention_attribute& node_;
+  const decltype(scalar_program::nodes)& nodes_;
+};
+
+}  // namespace detail
+
+[[nodiscard]] inline visible_keys visible_keys_of(const attention_attribute& node) {
+  return detail::score_reader(node).visible();
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -31166,6 +31344,7 @@ inline constexpr double busy_subgroups = 8;
   const bool by_keys = node.form == attention_form::key_gradients;
   const auto groups = static_cast<double>(batch * ceil_div(by_keys ? keys : queries, rows));
   const auto blocks = static_cast<double>(ceil_div<std::int64_t>(by_keys ? queries : keys, s.keys));
+  const double seen = visible_keys_of(node).share(keys);  // of what all workgroups go through
   const double along = padded(static_cast<std::uint32_t>(width), device.unit),
                across = padded(static_cast<std::uint32_t>(channels), device.unit);
   const double terms = along + across +
@@ -31182,15 +31361,16 @@ inline constexpr double busy_subgroups = 8;
     const double beside = std::max(1.0, busy_subgroups / s.subgroups);  // workgroups of a multiprocessor
     const double pairs = pairs_of(term) * (is_output ? 1 + more_of_shares * std::log2(s.parts) : 1);
     const double wait = step * costs.once;
-    const double each_round = way * costs.once + blocks * (wait + beside * pairs);
-    return {std::ceil(each / beside) * each_round + (is_output ? 0 : more_of_gradients * costs.once),
-            groups * blocks * (wait / beside + pairs) / device.compute_units};
+    const double rounds = std::ceil(each / beside), longest = std::max(1.0, rounds * seen);
+    return {rounds * way * costs.once + longest * blocks * (wait + beside * pairs) +
+                (is_output ? 0 : more_of_gradients * costs.once),
+            seen * groups * blocks * (wait / beside + pairs) / device.compute_units};
   }
   const auto& [term, stage, way, way_of_gradients] = split ? split_attention : rounded_attention;
   const double block = s.keys * (along + across) * costs.stage * stage + pairs_of(term);
   const double filled = std::min(1.0, std::min(each, 2.0) * s.subgroups / busy_subgroups);
-  return {(is_output ? way : way_of_gradients) * costs.once + each * blocks * block / filled,
-          groups * blocks * block / device.compute_units};
+  return {(is_output ? way : way_of_gradients) * costs.once + std::max(1.0, each * seen) * blocks * block / filled,
+          seen * groups * blocks * block / device.compute_units};
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
@@ -52387,6 +52567,47 @@ class attention_kernel {
     if (!node_.further.empty()) statistics_ = k_.storage_buffer<spirv::f32>("statistics", spirv::access::write);
   }
 
+  /// Rows of the other kind that a workgroup goes through, a block at a time.
+  struct block_range {
+    spirv::u32 begin, end;
+    std::uint32_t block = 0, most = 0;  // rows, blocks
+  };
+  /// Those that some of `rows` rows from `first` on see, or by keys are seen by: none of the others weighs anything.
+  [[nodiscard]] block_range others_of(const spirv::u32& first, std::uint32_t rows, bool by_keys,
+                                      std::uint32_t block) const {
+    using namespace spirv;
+    const std::uint32_t count = by_keys ? query_count_ : key_count_, blocks = ceil_div(count, block);
+    const fusion::visible_keys seen = fusion::visible_keys_of(node_);
+    const auto each = static_cast<std::uint32_t>(seen.at_a_place);
+    const std::int64_t before = by_keys ? seen.ahead : seen.behind, behind = by_keys ? seen.behind : seen.ahead;
+    const auto longest = static_cast<std::int64_t>(std::max(query_count_, key_count_));
+    block_range found{0u, count, block, blocks};
+    if (blocks == 1) return found;
+    if (before < longest) {
+      const u32 reach(static_cast<std::uint32_t>(before)), from = max(by_keys ? first : first / each, reach) - reach;
+      found.begin = min((by_keys ? from * each : from) / block, u32(blocks - 1)) * block;
+    }
+    if (behind < longest) {
+      const u32 last = first + (rows - 1),
+                to = (by_keys ? last : last / each) + (1 + static_cast<std::uint32_t>(behind));
+      found.end = min(by_keys ? to * each : to, u32(count));
+    }
+    return found;
+  }
+  /// body(first, next) for each block; there is none behind it where `next` is not below `range.end`.
+  template <class Body>
+  void for_each_block(const block_range& range, spirv::unrolling hint, const Body& body) {
+    k_.for_(
+        range.begin, range.end, range.block, [&](const spirv::u32& first) { body(first, first + range.block); }, hint,
+        range.most);
+  }
+
+  /// Which of `count` tiles of own rows is number `at`: those that go through the most others come first.
+  [[nodiscard]] spirv::u32 tile_number(const spirv::u32& at, std::uint32_t count, bool by_keys) const {
+    const bool grow = !by_keys && fusion::visible_keys_of(node_).ahead < key_count_;
+    return grow ? (count - 1) - at : at;
+  }
+
   /// Rows behind the last one are some row's: they are not stored. Nothing is behind the last key.
   [[nodiscard]] spirv::f32 score(const spirv::f32& sum, const spirv::u32& query, const spirv::u32& key) const {
     return spirv::f32(kernels::emit(k_, node_.score, [&](int argument) -> scalar_value {
@@ -52672,18 +52893,18 @@ class attention_by_lanes : public attention_kernel {
   void emit(const spirv::u32& linear) {
     using namespace spirv;
     batch_ = linear / tiles_down();
-    first_query_ = linear % tiles_down() * tiles_.rows;
+    first_query_ = tile_number(linear % tiles_down(), tiles_down(), false) * tiles_.rows;
     query_.place(batch_, k_.local_index()), key_.place(batch_, k_.local_index()),
         values_.place(batch_, k_.local_index());
     query_.fetch(first_query_);
     query_.stage();
     begin();
-    key_.fetch(0u), values_.fetch(0u);
-    k_.for_(0, key_count_, tiles_.keys, [&](const u32& first_key) {
+    const block_range keys = others_of(first_query_, tiles_.rows, false, tiles_.keys);
+    key_.fetch(keys.begin), values_.fetch(keys.begin);
+    for_each_block(keys, unrolling::automatic, [&](const u32& first_key, const u32& next) {
       key_.stage(), values_.stage();
       k_.barrier();
-      const u32 next = first_key + tiles_.keys;
-      k_.if_(next < key_count_, [&] { key_.fetch(next), values_.fetch(next); });
+      k_.if_(next < keys.end, [&] { key_.fetch(next), values_.fetch(next); });
       score_block(first_key);
       k_.barrier();
       weigh();
@@ -59859,7 +60080,7 @@ class attention_on_units : public attention_kernel {
     using namespace spirv;
     const std::uint32_t down = ceil_div(query_count_, rows_), rows_of_units = s_.subgroups / s_.parts;
     batch_ = linear / down;
-    first_query_ = linear % down * rows_;
+    first_query_ = tile_number(linear % down, down, false) * rows_;
     const u32 subgroup = units_.subgroup();
     index_ = units_.index();
     part_ = subgroup / rows_of_units, row_ = subgroup % rows_of_units * unit_.m;
@@ -59869,7 +60090,8 @@ class attention_on_units : public attention_kernel {
     values_.begin(staged_, (Rows<u32x2>::keeps_operands ? 0 : query_.staged_size()) + key_.staged_size());
 
     read_prepared(key_, 0, index_), read_prepared(values_, 1, index_);
-    query_.fetch(first_query_), key_.fetch(0u), values_.fetch(0u);
+    keys_ = others_of(first_query_, rows_, false, s_.keys);
+    query_.fetch(first_query_), key_.fetch(keys_.begin), values_.fetch(keys_.begin);
     clear_notes();
     k_.barrier();
     stage_by_rows(query_, 0);
@@ -60015,7 +60237,7 @@ class attention_on_units : public attention_kernel {
             look();
           },
           unrolling::keep);
-      key_.fetch(0u), values_.fetch(0u);
+      key_.fetch(keys_.begin), values_.fetch(keys_.begin);
     });
     look();
     k_.if_(four * 4u < values_.padded(), [&] {
@@ -60038,20 +60260,16 @@ class attention_on_units : public attention_kernel {
 
   void add_up() {
     using namespace spirv;
-    k_.for_(
-        0, key_count_, s_.keys,
-        [&](const u32& first_key) {
-          stage_by_rows(key_, first_key_factor());
-          stage_values(first_key);
-          const u32 next = first_key + s_.keys;
-          k_.if_(next < key_count_, [&] { key_.fetch(next), values_.fetch(next); });
-          k_.barrier();
-          score_block(first_key);
-          weigh();
-          add_up_block();
-          k_.barrier();
-        },
-        unrolling::keep);
+    for_each_block(keys_, unrolling::keep, [&](const u32& first_key, const u32& next) {
+      stage_by_rows(key_, first_key_factor());
+      stage_values(first_key);
+      k_.if_(next < keys_.end, [&] { key_.fetch(next), values_.fetch(next); });
+      k_.barrier();
+      score_block(first_key);
+      weigh();
+      add_up_block();
+      k_.barrier();
+    });
   }
 
   using fragments = std::vector<operand>;  // of each term
@@ -60247,6 +60465,7 @@ class attention_on_units : public attention_kernel {
   spirv::memory<spirv::f32> totals_;  // of rows of subgroups: the largest scores, then the totals
   spirv::memory<spirv::u32> notes_;   // channels' magnitudes; then what is noted
   spirv::u32 index_, part_, row_;     // of the invocation; of the subgroup
+  block_range keys_;
   std::vector<fragments> rows_of_query_;
   std::vector<sums> scores_, weighed_;
   std::optional<row_values> query_factors_, largest_, seen_, shrinking_, total_;
@@ -60329,7 +60548,7 @@ class attention_gradient_by_lanes : public attention_kernel {
     using namespace spirv;
     const std::uint32_t down = ceil_div(own_count(), tiles_.rows);
     batch_ = linear / down;
-    first_own_ = linear % down * tiles_.rows;
+    first_own_ = tile_number(linear % down, down, by_keys_) * tiles_.rows;
     for (f32_rows* each : {&query_, &key_, &values_, &gradient_}) each->place(batch_, k_.local_index());
     for (f32_rows* each : {&own(), &own_second()}) {
       each->fetch(first_own_);
@@ -60338,13 +60557,13 @@ class attention_gradient_by_lanes : public attention_kernel {
     if (!by_keys_) read_queries(first_own_);
     sums_.begin();
     if (by_keys_) of_values_->begin();
-    other().fetch(0u), other_second().fetch(0u);
-    k_.for_(0, other_count(), tiles_.keys, [&](const u32& first) {
+    const block_range others = others_of(first_own_, tiles_.rows, by_keys_, tiles_.keys);
+    other().fetch(others.begin), other_second().fetch(others.begin);
+    for_each_block(others, unrolling::automatic, [&](const u32& first, const u32& next) {
       other().stage(), other_second().stage();
       if (by_keys_) read_queries(first);
       k_.barrier();
-      const u32 next = first + tiles_.keys;
-      k_.if_(next < other_count(), [&] { other().fetch(next), other_second().fetch(next); });
+      k_.if_(next < others.end, [&] { other().fetch(next), other_second().fetch(next); });
       weigh(first);
       k_.barrier();
       sums_.add(slopes_, other(), tiles_.keys);
@@ -61893,7 +62112,7 @@ class attention_gradient_on_units : public attention_kernel {
     using namespace spirv;
     const std::uint32_t down = ceil_div(own_count(), rows_), rows_of_units = s_.subgroups / s_.parts;
     batch_ = linear / down;
-    first_own_ = linear % down * rows_;
+    first_own_ = tile_number(linear % down, down, by_keys_) * rows_;
     const u32 subgroup = units_.subgroup();
     index_ = units_.index();
     part_ = subgroup / rows_of_units, row_ = subgroup % rows_of_units * unit_.m;
@@ -61901,19 +62120,16 @@ class attention_gradient_on_units : public attention_kernel {
     k_.if_(index_ == 0u, [&] { notes_[0u] = u32(0); });
     k_.barrier();
     read_own();
-    other(0).fetch(0u), other(1).fetch(0u);
-    k_.for_(
-        0, other_count(), s_.keys,
-        [&](const u32& first) {
-          stage(other(0), 2 * rows_), stage(other(1), 2 * rows_ + s_.keys);
-          if (by_keys_) read_queries(first);
-          const u32 next = first + s_.keys;
-          k_.if_(next < other_count(), [&] { other(0).fetch(next), other(1).fetch(next); });
-          k_.barrier();
-          for (std::uint32_t j = 0; j < fragments_of_others(); j += depth()) add_up(first, j);
-          k_.barrier();
-        },
-        unrolling::keep);
+    const block_range others = others_of(first_own_, rows_, by_keys_, s_.keys);
+    other(0).fetch(others.begin), other(1).fetch(others.begin);
+    for_each_block(others, unrolling::keep, [&](const u32& first, const u32& next) {
+      stage(other(0), 2 * rows_), stage(other(1), 2 * rows_ + s_.keys);
+      if (by_keys_) read_queries(first);
+      k_.if_(next < others.end, [&] { other(0).fetch(next), other(1).fetch(next); });
+      k_.barrier();
+      for (std::uint32_t j = 0; j < fragments_of_others(); j += depth()) add_up(first, j);
+      k_.barrier();
+    });
     k_.if_(
         notes_.load(0u) != 0u,
         [&] {

@@ -117,11 +117,20 @@ TEST(runtime_attention_gradient, masks) {
   expect_oracle(attention({6, 37, 2, 2, 16, 16, {.causal = true}}), 60, "behind a past");
 }
 
+// Workgroups go through the rows alone that weigh something for some of theirs.
+TEST(runtime_attention_gradient, blocks_that_nobody_sees) {
+  expect_oracle(attention({100, 103, 2, 1, 4, 4, {.causal = true}}), 220, "behind a short past");
+  expect_oracle(attention({40, 130, 1, 1, 8, 8, {.causal = true}}), 180, "behind a past");
+}
+
 TEST(runtime_attention_gradient, on_matrix_units) {
   std::vector<asked> sizes{{11, 21, 2, 1, 8, 7, {.causal = true}}};
   if (has_units())
-    sizes.insert(sizes.end(),
-                 {{9, 33, 2, 2, 7, 5}, {130, 200, 2, 1, 64, 64}, {200, 77, 1, 1, 40, 120}, {70, 300, 1, 1, 80, 5}});
+    sizes.insert(sizes.end(), {{9, 33, 2, 2, 7, 5},
+                               {130, 200, 2, 1, 64, 64},
+                               {200, 77, 1, 1, 40, 120},
+                               {70, 300, 1, 1, 80, 5},
+                               {500, 500, 2, 1, 64, 64, {.causal = true}}});
   for (const asked& each : sizes) {
     const std::string what = std::to_string(each.queries) + "x" + std::to_string(each.keys) + "x" +
                              std::to_string(each.width) + "x" + std::to_string(each.channels);

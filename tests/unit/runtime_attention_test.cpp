@@ -107,6 +107,16 @@ TEST(runtime_attention, masks) {
   }
 }
 
+// Workgroups go through the keys alone that some of their queries see.
+TEST(runtime_attention, blocks_that_nobody_sees) {
+  for (const gqa_options& each : {gqa_options{.causal = true}, gqa_options{.causal = true, .sliding_window = 40},
+                                  gqa_options{.sliding_window = 70}}) {
+    expect_oracle(attention({140, 140, 2, 1, 4, 4, each}), 160, "square");
+    expect_oracle(attention({101, 111, 1, 1, 5, 7, each}), 120, "behind a short past");
+  }
+  expect_oracle(attention({40, 150, 2, 2, 8, 8, {.causal = true}}), 160, "behind a past");
+}
+
 bool has_units() { return profile_of(support::shared_device()).fragments_by_rows; }
 
 // Ways on matrix units: all that there are, or of emulated ones, which are slow, a few.
@@ -120,9 +130,15 @@ std::vector<way> on_units() {
 }
 
 TEST(runtime_attention, on_matrix_units) {
-  std::vector<asked> sizes{{21, 65, 2, 1, 8, 8, {.causal = true}}, {9, 33, 2, 2, 7, 5}};
+  std::vector<asked> sizes{{21, 65, 2, 1, 8, 8, {.causal = true}},
+                           {9, 33, 2, 2, 7, 5},
+                           {33, 33, 1, 1, 8, 8, {.causal = true, .sliding_window = 9}}};
   if (has_units())
-    sizes.insert(sizes.end(), {{130, 200, 2, 1, 64, 64}, {20, 77, 1, 1, 40, 128}, {70, 300, 1, 1, 80, 5}});
+    sizes.insert(sizes.end(), {{130, 200, 2, 1, 64, 64},
+                               {20, 77, 1, 1, 40, 128},
+                               {70, 300, 1, 1, 80, 5},
+                               {500, 500, 2, 1, 64, 64, {.causal = true}},
+                               {500, 501, 1, 1, 32, 32, {.sliding_window = 100}}});
   for (const asked& each : sizes) {
     const std::string what = std::to_string(each.queries) + "x" + std::to_string(each.keys) + "x" +
                              std::to_string(each.width) + "x" + std::to_string(each.channels);

@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/core/device_profile.hpp>
 #include <meganeura/core/division.hpp>
+#include <meganeura/fusion/visible_keys.hpp>
 #include <meganeura/graph/attribute.hpp>
 
 #include <algorithm>
@@ -250,6 +251,7 @@ inline constexpr double busy_subgroups = 8;
   const bool by_keys = node.form == attention_form::key_gradients;
   const auto groups = static_cast<double>(batch * ceil_div(by_keys ? keys : queries, rows));
   const auto blocks = static_cast<double>(ceil_div<std::int64_t>(by_keys ? queries : keys, s.keys));
+  const double seen = visible_keys_of(node).share(keys);  // of what all workgroups go through
   const double along = padded(static_cast<std::uint32_t>(width), device.unit),
                across = padded(static_cast<std::uint32_t>(channels), device.unit);
   const double terms = along + across +
@@ -266,15 +268,16 @@ inline constexpr double busy_subgroups = 8;
     const double beside = std::max(1.0, busy_subgroups / s.subgroups);  // workgroups of a multiprocessor
     const double pairs = pairs_of(term) * (is_output ? 1 + more_of_shares * std::log2(s.parts) : 1);
     const double wait = step * costs.once;
-    const double each_round = way * costs.once + blocks * (wait + beside * pairs);
-    return {std::ceil(each / beside) * each_round + (is_output ? 0 : more_of_gradients * costs.once),
-            groups * blocks * (wait / beside + pairs) / device.compute_units};
+    const double rounds = std::ceil(each / beside), longest = std::max(1.0, rounds * seen);
+    return {rounds * way * costs.once + longest * blocks * (wait + beside * pairs) +
+                (is_output ? 0 : more_of_gradients * costs.once),
+            seen * groups * blocks * (wait / beside + pairs) / device.compute_units};
   }
   const auto& [term, stage, way, way_of_gradients] = split ? split_attention : rounded_attention;
   const double block = s.keys * (along + across) * costs.stage * stage + pairs_of(term);
   const double filled = std::min(1.0, std::min(each, 2.0) * s.subgroups / busy_subgroups);
-  return {(is_output ? way : way_of_gradients) * costs.once + each * blocks * block / filled,
-          groups * blocks * block / device.compute_units};
+  return {(is_output ? way : way_of_gradients) * costs.once + std::max(1.0, each * seen) * blocks * block / filled,
+          seen * groups * blocks * block / device.compute_units};
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion

@@ -46,18 +46,18 @@ class attention_by_lanes : public attention_kernel {
   void emit(const spirv::u32& linear) {
     using namespace spirv;
     batch_ = linear / tiles_down();
-    first_query_ = linear % tiles_down() * tiles_.rows;
+    first_query_ = tile_number(linear % tiles_down(), tiles_down(), false) * tiles_.rows;
     query_.place(batch_, k_.local_index()), key_.place(batch_, k_.local_index()),
         values_.place(batch_, k_.local_index());
     query_.fetch(first_query_);
     query_.stage();
     begin();
-    key_.fetch(0u), values_.fetch(0u);
-    k_.for_(0, key_count_, tiles_.keys, [&](const u32& first_key) {
+    const block_range keys = others_of(first_query_, tiles_.rows, false, tiles_.keys);
+    key_.fetch(keys.begin), values_.fetch(keys.begin);
+    for_each_block(keys, unrolling::automatic, [&](const u32& first_key, const u32& next) {
       key_.stage(), values_.stage();
       k_.barrier();
-      const u32 next = first_key + tiles_.keys;
-      k_.if_(next < key_count_, [&] { key_.fetch(next), values_.fetch(next); });
+      k_.if_(next < keys.end, [&] { key_.fetch(next), values_.fetch(next); });
       score_block(first_key);
       k_.barrier();
       weigh();

@@ -49,7 +49,7 @@ class attention_on_units : public attention_kernel {
     using namespace spirv;
     const std::uint32_t down = ceil_div(query_count_, rows_), rows_of_units = s_.subgroups / s_.parts;
     batch_ = linear / down;
-    first_query_ = linear % down * rows_;
+    first_query_ = tile_number(linear % down, down, false) * rows_;
     const u32 subgroup = units_.subgroup();
     index_ = units_.index();
     part_ = subgroup / rows_of_units, row_ = subgroup % rows_of_units * unit_.m;
@@ -59,7 +59,8 @@ class attention_on_units : public attention_kernel {
     values_.begin(staged_, (Rows<u32x2>::keeps_operands ? 0 : query_.staged_size()) + key_.staged_size());
 
     read_prepared(key_, 0, index_), read_prepared(values_, 1, index_);
-    query_.fetch(first_query_), key_.fetch(0u), values_.fetch(0u);
+    keys_ = others_of(first_query_, rows_, false, s_.keys);
+    query_.fetch(first_query_), key_.fetch(keys_.begin), values_.fetch(keys_.begin);
     clear_notes();
     k_.barrier();
     stage_by_rows(query_, 0);
@@ -205,7 +206,7 @@ class attention_on_units : public attention_kernel {
             look();
           },
           unrolling::keep);
-      key_.fetch(0u), values_.fetch(0u);
+      key_.fetch(keys_.begin), values_.fetch(keys_.begin);
     });
     look();
     k_.if_(four * 4u < values_.padded(), [&] {
@@ -228,20 +229,16 @@ class attention_on_units : public attention_kernel {
 
   void add_up() {
     using namespace spirv;
-    k_.for_(
-        0, key_count_, s_.keys,
-        [&](const u32& first_key) {
-          stage_by_rows(key_, first_key_factor());
-          stage_values(first_key);
-          const u32 next = first_key + s_.keys;
-          k_.if_(next < key_count_, [&] { key_.fetch(next), values_.fetch(next); });
-          k_.barrier();
-          score_block(first_key);
-          weigh();
-          add_up_block();
-          k_.barrier();
-        },
-        unrolling::keep);
+    for_each_block(keys_, unrolling::keep, [&](const u32& first_key, const u32& next) {
+      stage_by_rows(key_, first_key_factor());
+      stage_values(first_key);
+      k_.if_(next < keys_.end, [&] { key_.fetch(next), values_.fetch(next); });
+      k_.barrier();
+      score_block(first_key);
+      weigh();
+      add_up_block();
+      k_.barrier();
+    });
   }
 
   using fragments = std::vector<operand>;  // of each term
@@ -437,6 +434,7 @@ class attention_on_units : public attention_kernel {
   spirv::memory<spirv::f32> totals_;  // of rows of subgroups: the largest scores, then the totals
   spirv::memory<spirv::u32> notes_;   // channels' magnitudes; then what is noted
   spirv::u32 index_, part_, row_;     // of the invocation; of the subgroup
+  block_range keys_;
   std::vector<fragments> rows_of_query_;
   std::vector<sums> scores_, weighed_;
   std::optional<row_values> query_factors_, largest_, seen_, shrinking_, total_;

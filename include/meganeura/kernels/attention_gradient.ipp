@@ -51,7 +51,7 @@ class attention_gradient_by_lanes : public attention_kernel {
     using namespace spirv;
     const std::uint32_t down = ceil_div(own_count(), tiles_.rows);
     batch_ = linear / down;
-    first_own_ = linear % down * tiles_.rows;
+    first_own_ = tile_number(linear % down, down, by_keys_) * tiles_.rows;
     for (f32_rows* each : {&query_, &key_, &values_, &gradient_}) each->place(batch_, k_.local_index());
     for (f32_rows* each : {&own(), &own_second()}) {
       each->fetch(first_own_);
@@ -60,13 +60,13 @@ class attention_gradient_by_lanes : public attention_kernel {
     if (!by_keys_) read_queries(first_own_);
     sums_.begin();
     if (by_keys_) of_values_->begin();
-    other().fetch(0u), other_second().fetch(0u);
-    k_.for_(0, other_count(), tiles_.keys, [&](const u32& first) {
+    const block_range others = others_of(first_own_, tiles_.rows, by_keys_, tiles_.keys);
+    other().fetch(others.begin), other_second().fetch(others.begin);
+    for_each_block(others, unrolling::automatic, [&](const u32& first, const u32& next) {
       other().stage(), other_second().stage();
       if (by_keys_) read_queries(first);
       k_.barrier();
-      const u32 next = first + tiles_.keys;
-      k_.if_(next < other_count(), [&] { other().fetch(next), other_second().fetch(next); });
+      k_.if_(next < others.end, [&] { other().fetch(next), other_second().fetch(next); });
       weigh(first);
       k_.barrier();
       sums_.add(slopes_, other(), tiles_.keys);

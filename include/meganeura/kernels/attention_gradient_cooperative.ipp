@@ -70,7 +70,7 @@ class attention_gradient_on_units : public attention_kernel {
     using namespace spirv;
     const std::uint32_t down = ceil_div(own_count(), rows_), rows_of_units = s_.subgroups / s_.parts;
     batch_ = linear / down;
-    first_own_ = linear % down * rows_;
+    first_own_ = tile_number(linear % down, down, by_keys_) * rows_;
     const u32 subgroup = units_.subgroup();
     index_ = units_.index();
     part_ = subgroup / rows_of_units, row_ = subgroup % rows_of_units * unit_.m;
@@ -78,19 +78,16 @@ class attention_gradient_on_units : public attention_kernel {
     k_.if_(index_ == 0u, [&] { notes_[0u] = u32(0); });
     k_.barrier();
     read_own();
-    other(0).fetch(0u), other(1).fetch(0u);
-    k_.for_(
-        0, other_count(), s_.keys,
-        [&](const u32& first) {
-          stage(other(0), 2 * rows_), stage(other(1), 2 * rows_ + s_.keys);
-          if (by_keys_) read_queries(first);
-          const u32 next = first + s_.keys;
-          k_.if_(next < other_count(), [&] { other(0).fetch(next), other(1).fetch(next); });
-          k_.barrier();
-          for (std::uint32_t j = 0; j < fragments_of_others(); j += depth()) add_up(first, j);
-          k_.barrier();
-        },
-        unrolling::keep);
+    const block_range others = others_of(first_own_, rows_, by_keys_, s_.keys);
+    other(0).fetch(others.begin), other(1).fetch(others.begin);
+    for_each_block(others, unrolling::keep, [&](const u32& first, const u32& next) {
+      stage(other(0), 2 * rows_), stage(other(1), 2 * rows_ + s_.keys);
+      if (by_keys_) read_queries(first);
+      k_.if_(next < others.end, [&] { other(0).fetch(next), other(1).fetch(next); });
+      k_.barrier();
+      for (std::uint32_t j = 0; j < fragments_of_others(); j += depth()) add_up(first, j);
+      k_.barrier();
+    });
     k_.if_(
         notes_.load(0u) != 0u,
         [&] {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What kernels of attention have in common: rows on their way, what scores become, and where results are stored.
 #pragma once
+#include <meganeura/core/division.hpp>
+#include <meganeura/fusion/visible_keys.hpp>
 #include <meganeura/graph/attribute.hpp>
 #include <meganeura/kernels/matmul.hpp>
 #include <meganeura/kernels/scalar_emit.hpp>
@@ -197,6 +199,47 @@ class attention_kernel {
   void bind_output() {
     out_.emplace(k_, node_, node_.output, 1, 2, "out");
     if (!node_.further.empty()) statistics_ = k_.storage_buffer<spirv::f32>("statistics", spirv::access::write);
+  }
+
+  /// Rows of the other kind that a workgroup goes through, a block at a time.
+  struct block_range {
+    spirv::u32 begin, end;
+    std::uint32_t block = 0, most = 0;  // rows, blocks
+  };
+  /// Those that some of `rows` rows from `first` on see, or by keys are seen by: none of the others weighs anything.
+  [[nodiscard]] block_range others_of(const spirv::u32& first, std::uint32_t rows, bool by_keys,
+                                      std::uint32_t block) const {
+    using namespace spirv;
+    const std::uint32_t count = by_keys ? query_count_ : key_count_, blocks = ceil_div(count, block);
+    const fusion::visible_keys seen = fusion::visible_keys_of(node_);
+    const auto each = static_cast<std::uint32_t>(seen.at_a_place);
+    const std::int64_t before = by_keys ? seen.ahead : seen.behind, behind = by_keys ? seen.behind : seen.ahead;
+    const auto longest = static_cast<std::int64_t>(std::max(query_count_, key_count_));
+    block_range found{0u, count, block, blocks};
+    if (blocks == 1) return found;
+    if (before < longest) {
+      const u32 reach(static_cast<std::uint32_t>(before)), from = max(by_keys ? first : first / each, reach) - reach;
+      found.begin = min((by_keys ? from * each : from) / block, u32(blocks - 1)) * block;
+    }
+    if (behind < longest) {
+      const u32 last = first + (rows - 1),
+                to = (by_keys ? last : last / each) + (1 + static_cast<std::uint32_t>(behind));
+      found.end = min(by_keys ? to * each : to, u32(count));
+    }
+    return found;
+  }
+  /// body(first, next) for each block; there is none behind it where `next` is not below `range.end`.
+  template <class Body>
+  void for_each_block(const block_range& range, spirv::unrolling hint, const Body& body) {
+    k_.for_(
+        range.begin, range.end, range.block, [&](const spirv::u32& first) { body(first, first + range.block); }, hint,
+        range.most);
+  }
+
+  /// Which of `count` tiles of own rows is number `at`: those that go through the most others come first.
+  [[nodiscard]] spirv::u32 tile_number(const spirv::u32& at, std::uint32_t count, bool by_keys) const {
+    const bool grow = !by_keys && fusion::visible_keys_of(node_).ahead < key_count_;
+    return grow ? (count - 1) - at : at;
   }
 
   /// Rows behind the last one are some row's: they are not stored. Nothing is behind the last key.
