@@ -381,6 +381,15 @@ bool has_poles(const graph& g) {
   return false;
 }
 
+bool has_infinities(const graph& g, oracle::interpreter<double>& run) {
+  const std::vector<bool> pullbacks = g.pullbacks();
+  for (node_id id{0}; id < g.size(); ++id) {
+    if (info(g[id].kind).stage == op_stage::effect || !is_float(g[id].type) || pullbacks[id]) continue;
+    if (!std::ranges::all_of(run.value(id).values, [](double x) { return std::isfinite(x); })) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void disturb(const graph& g, oracle::interpreter<double>& run, bool exact, std::uint64_t number, double errors,
@@ -474,8 +483,9 @@ void compare_directional(const graph& g, node_id loss, const std::vector<node_id
   scale = std::isfinite(scale) ? std::max(scale, std::fabs(slope)) : std::fabs(slope);
   const double noise = 1e-5 * scale + 1e-9 * (1 + std::fabs(center));
   const bool kink = near_bend > 0.4 * bend && bend / h > noise;  // a smooth bend shrinks to a quarter
-  const bool pole = !std::isfinite(analytic) && has_poles(g);    // the root of a zero, though times nothing
-  const double close = (at(1e-7) - at(-1e-7)) / 2e-7;            // a staircase looks straight from afar
+  // The root of a zero, or what overflows where it is not selected: times nothing, that is NaN.
+  const bool pole = !std::isfinite(analytic) && (has_poles(g) || has_infinities(g, run));
+  const double close = (at(1e-7) - at(-1e-7)) / 2e-7;  // a staircase looks straight from afar
   const bool staircase = std::fabs(close - slope) > 1e-3 * scale + 1e-7 * std::fabs(center);
   if (!std::isfinite(slope) || pole || staircase || std::fabs(wide - narrow) > 100 * noise || kink)
     return void(++v.unstable);
