@@ -30939,7 +30939,6 @@ struct visible_keys {
   std::int64_t behind = everywhere, ahead = everywhere, places = 1, at_a_place = 1;
 
   [[nodiscard]] bool are_all() const { return behind == everywhere && ahead == everywhere; }
-  void narrow(const visible_keys& to) { behind = std::min(behind, to.behind), ahead = std::min(ahead, to.ahead); }
   /// Of all pairs, those that are seen.
   [[nodiscard]] double share(std::int64_t keys) const {
     std::int64_t seen = 0;
@@ -30960,16 +30959,18 @@ class score_reader {
     visible_keys found;
     scalar_ref at = last();
     double hidden = -std::numeric_limits<double>::infinity();
+    bool by_place = true;  // all that hides
     for (;;) {
       const scalar_node& n = nodes_[at];
       if (n.op == scalar_op::maximum && is_hidden(n.operands[1])) {
         hidden = std::max(hidden, nodes_[n.operands[1]].value);
         at = n.operands[0];
       } else if (n.op == scalar_op::select && is_hidden(n.operands[2])) {
-        found.narrow(seen_where(n.operands[0]));
+        by_place = narrow(found, n.operands[0]) && by_place;
         hidden = std::max(hidden, nodes_[n.operands[2]].value);
         at = n.operands[1];
       } else if (n.op == scalar_op::select && is_hidden(n.operands[1])) {
+        by_place = false;
         hidden = std::max(hidden, nodes_[n.operands[1]].value);
         at = n.operands[2];
       } else {
@@ -30980,7 +30981,9 @@ class score_reader {
     if (node_.query_axes > 0) found.places = node_.space[node_.batch_axes];
     found.at_a_place = queries / found.places;
     const bool sees_one = found.ahead >= 0 && found.behind >= 0 && found.places - found.behind <= keys;
-    if (found.are_all() || !sees_one || !weigh_nothing(at, hidden)) return {};
+    if (found.are_all() || !sees_one) return {};
+    // Where something else may hide all that a row sees, or its scores be as low, only the weights' program can say so.
+    if (!zeroes_hidden(hidden) && !(by_place && is_above(at))) return {};
     return found;
   }
 
@@ -31002,20 +31005,19 @@ class score_reader {
     return nodes_[at].op == scalar_op::constant && nodes_[at].value <= -1e30;
   }
 
-  // Whether what is hidden weighs nothing in every row: where all that a row sees may be hidden as well, by what
-  // tensors say, only if the weights' program says so; a score's own value is above.
-  [[nodiscard]] bool weigh_nothing(scalar_ref seen, double hidden) const {
+  // Whether weights of such scores are 0.
+  [[nodiscard]] bool zeroes_hidden(double hidden) const {
     const auto& weight = node_.weight.nodes;
     const scalar_node& root = weight[static_cast<scalar_ref>(weight.size() - 1)];
-    if (root.op == scalar_op::select) {
-      const scalar_node &condition = weight[root.operands[0]], &zero = weight[root.operands[1]];
-      if (condition.op == scalar_op::less && zero.op == scalar_op::constant && zero.value == 0) {
-        const scalar_node &score = weight[condition.operands[0]], &bound = weight[condition.operands[1]];
-        if (score.op == scalar_op::argument && score.value == 0 && bound.op == scalar_op::constant &&
-            bound.value > hidden)
-          return true;
-      }
-    }
+    if (root.op != scalar_op::select) return false;
+    const scalar_node &condition = weight[root.operands[0]], &zero = weight[root.operands[1]];
+    if (condition.op != scalar_op::less || zero.op != scalar_op::constant || zero.value != 0) return false;
+    const scalar_node &score = weight[condition.operands[0]], &bound = weight[condition.operands[1]];
+    return score.op == scalar_op::argument && score.value == 0 && bound.op == scalar_op::constant &&
+           bound.value > hidden;
+  }
+  // Whether a score is never as low as what is hidden, unless a product or a sum overflows.
+  [[nodiscard]] bool is_above(scalar_ref seen) const {
     small_vector<bool, 64> by_place(nodes_.size(), true);  // whether it depends on indices alone
     for (scalar_ref at{0}; at <= seen; ++at) {
       const scalar_node& n = nodes_[at];
@@ -31076,22 +31078,25 @@ class score_reader {
     return place_sum{map.strides[query], map.strides[key], map.offset};
   }
 
-  [[nodiscard]] visible_keys seen_where(scalar_ref condition) const {
+  // To what a condition says of places; whether it says nothing else.
+  [[nodiscard]] bool narrow(visible_keys& found, scalar_ref condition) const {
     const scalar_node& n = nodes_[condition];
-    visible_keys found;
     if (n.op == scalar_op::logical_and) {
-      found = seen_where(n.operands[0]);
-      found.narrow(seen_where(n.operands[1]));
-      return found;
+      const bool first = narrow(found, n.operands[0]);
+      return narrow(found, n.operands[1]) && first;
     }
-    if (n.op != scalar_op::less && n.op != scalar_op::less_equal) return found;
+    if (n.op != scalar_op::less && n.op != scalar_op::less_equal) return false;
     const auto a = place_of(n.operands[0]), b = place_of(n.operands[1]);
-    if (!a || !b) return found;
+    if (!a || !b) return false;
     const place_sum below = *a - *b;  // is less than 0, or at most
     const std::int64_t most = -below.constant - (n.op == scalar_op::less ? 1 : 0);
-    if (below.key == 1 && below.query == -1) found.ahead = most;
-    if (below.key == -1 && below.query == 1) found.behind = most;
-    return found;
+    if (below.key == 1 && below.query == -1)
+      found.ahead = std::min(found.ahead, most);
+    else if (below.key == -1 && below.query == 1)
+      found.behind = std::min(found.behind, most);
+    else
+      return false;
+    return true;
   }
 
   const attention_attribute& node_;

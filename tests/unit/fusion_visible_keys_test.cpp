@@ -101,6 +101,18 @@ TEST(fusion_visible_keys, what_may_weigh_something_is_seen) {
             }),
             places(all, all))
       << "a bias may hide all";
+  EXPECT_EQ(of_scores([](auto x, auto query, auto key, graph& g) {
+              const node_value mask(g, g.input("mask", dtype::f32, {32, 48}));
+              return select(less(mask, 0.5f), select(less_equal(key, query), x, -1e35f), -1e35f);
+            }),
+            places(all, all))
+      << "a mask may hide all";
+  EXPECT_EQ(of_scores([](auto x, auto query, auto key, graph& g) {
+              const node_value mask(g, g.input("mask", dtype::f32, {32, 48}));
+              return select(less(mask, 0.5f), -infinity, select(less_equal(key, query), x, -infinity));
+            }),
+            places(all, all))
+      << "the same, the other way round";
   EXPECT_EQ(
       of_scores([](auto x, auto query, auto key, graph&) { return select(less_equal(key + key, query), x, -1e35f); }),
       places(all, all))
