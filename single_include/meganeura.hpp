@@ -17882,7 +17882,8 @@ struct plan_options {
   std::vector<kernel_time> times{};  // of each node of the graph, see optimize_report; empty if not known
   launch_time launch{};              // beside these
   /// Bytes that execution_plan::peak_bytes() is to stay within; 0: whatever is needed. What is not read for long is
-  /// computed again then instead of being kept, as much of it as has to be and the cheapest first.
+  /// computed again then instead of being kept, about as much of it as has to be and the cheapest first. Nodes of the
+  /// plan then have other numbers than those of optimize_report::explain. Needs share_memory.
   std::uint64_t memory_budget = 0;
 };
 
@@ -31000,9 +31001,10 @@ class score_reader {
   };
 
   [[nodiscard]] scalar_ref last() const { return static_cast<scalar_ref>(nodes_.size() - 1); }
-  // So far below all scores that e to the power of the distance is 0.
+  // So low that a score as low is nearly beyond f32, and e to the power of the distance is 0 for others.
+  static constexpr double hidden_from = -9e37;
   [[nodiscard]] bool is_hidden(scalar_ref at) const {
-    return nodes_[at].op == scalar_op::constant && nodes_[at].value <= -1e30;
+    return nodes_[at].op == scalar_op::constant && nodes_[at].value <= hidden_from;
   }
 
   // Whether weights of such scores are 0.
@@ -31016,7 +31018,7 @@ class score_reader {
     return score.op == scalar_op::argument && score.value == 0 && bound.op == scalar_op::constant &&
            bound.value > hidden;
   }
-  // Whether a score is never as low as what is hidden, unless a product or a sum overflows.
+  // Whether a score is never as low as what is hidden, unless it leaves a third of f32's range.
   [[nodiscard]] bool is_above(scalar_ref seen) const {
     small_vector<bool, 64> by_place(nodes_.size(), true);  // whether it depends on indices alone
     for (scalar_ref at{0}; at <= seen; ++at) {
@@ -31031,7 +31033,7 @@ class score_reader {
   [[nodiscard]] bool keeps_above(const scalar_node& n, bool by_place) const {
     switch (n.op) {
       case scalar_op::constant:
-        return n.value > -1e30;
+        return n.value > hidden_from;
       case scalar_op::argument:
         return n.value == 0 || node_.of_argument(static_cast<int>(n.value)).source == index_map::index_source;
       case scalar_op::divide:
@@ -31059,12 +31061,16 @@ class score_reader {
   [[nodiscard]] std::optional<place_sum> place_of(scalar_ref at) const {
     const scalar_node& n = nodes_[at];
     if (n.type != dtype::i32) return std::nullopt;
-    if (n.op == scalar_op::constant) return place_sum{0, 0, static_cast<std::int64_t>(n.value)};
+    if (n.op == scalar_op::constant && std::abs(n.value) < 1e9)
+      return place_sum{0, 0, static_cast<std::int64_t>(n.value)};
     if (n.op == scalar_op::argument) return n.value == 0 ? std::nullopt : number_of(static_cast<int>(n.value));
     if (n.op != scalar_op::add && n.op != scalar_op::subtract) return std::nullopt;
     const auto a = place_of(n.operands[0]), b = place_of(n.operands[1]);
     if (!a || !b) return std::nullopt;
-    return n.op == scalar_op::add ? *a + *b : *a - *b;
+    const place_sum sum = n.op == scalar_op::add ? *a + *b : *a - *b;
+    constexpr std::int64_t most = 1 << 30;  // else i32 might wrap
+    return std::max({std::abs(sum.query), std::abs(sum.key), std::abs(sum.constant)}) < most ? std::optional(sum)
+                                                                                             : std::nullopt;
   }
   // Of an index that goes along the first axis of queries, the one of keys or both.
   [[nodiscard]] std::optional<place_sum> number_of(int argument) const {
@@ -34032,13 +34038,17 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   planning.launch = optimization.device.launch;
   plan_ = plan::make_plan(std::move(implementation), weights.layout(), planning, page_bytes);
   times_.plan = watch.lap();
+  if (const std::size_t again = plan_.computed_again(); again != 0 && !report_.explain.empty()) {
+    report_.explain += fmt::format(
+        "\nA memory budget of {} bytes is not among this: {} dispatches more compute again what is not kept, so that a "
+        "step takes {:.4g} us and nodes of the plan have other numbers.\n",
+        planning.memory_budget, again, 1e6 * plan_.predicted_seconds);
+  }
   // Whatever the device cannot do is known before anything is allocated or compiled.
   generated kernels = generate_kernels();
   check_limits(kernels);
   times_.generate = watch.lap();
   if (moments_) moments_.check_fits(plan_);
-  auto& values = plan_.area_bytes[plan::index_of(plan::area::step_values)];
-  values = std::max(values, plan::tensor_alignment);  // some, if nothing reads them
   check_memory();
   allocate();
   times_.allocate = watch.lap();
@@ -34080,7 +34090,7 @@ MEGANEURA_INLINE void program::check_memory() const {
   const std::string reason = device_.reason_to_refuse(buffers);
   if (reason.empty()) return;
   fail(error_category::out_of_memory,
-       "the program does not fit: {}; with plan.memory_budget in its options, of which {} bytes are taken, values are "
+       "the program does not fit: {}; it takes {} bytes in all, and with a plan.memory_budget below that, values are "
        "computed again instead of being kept",
        reason, plan_.peak_bytes());
 }
@@ -39836,6 +39846,13 @@ MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, con
   detail::draft all(std::move(g), parameters, options, page_bytes);
   detail::schedule(all);
   if (options.memory_budget == 0) return detail::planned(std::move(all));
+  if (options.memory_budget >> 62 != 0) {
+    fail(error_category::invalid_argument,
+         "plan_options::memory_budget is {} bytes, more than there are anywhere, or a negative number: give it bytes, "
+         "or "
+         "0 for no budget",
+         options.memory_budget);
+  }
   execution_plan whole = detail::planned(all);
   if (whole.peak_bytes() <= options.memory_budget) return whole;
   return detail::plan_within(std::move(all), whole);
@@ -40207,26 +40224,35 @@ MEGANEURA_INLINE execution_plan plan_within(draft all, const execution_plan& who
   const std::uint64_t budget = all.options.memory_budget;
   const std::uint64_t arena = whole.area_bytes[index_of(area::arena)], others = whole.peak_bytes() - arena;
   place_values(all);
-  recomputation less(all);
-  // What a plan takes is known when it is made, and not far from this.
-  const double wanted = static_cast<double>(less.most()) * static_cast<double>(budget > others ? budget - others : 0) /
-                        static_cast<double>(arena);
-  constexpr double a_step = 0.97;
-  for (;;) {
-    const auto next = static_cast<std::int64_t>(a_step * static_cast<double>(less.most()));
-    less.reduce_to(next);
-    const bool is_least = less.most() > next || next == 0;
-    if (!is_least && static_cast<double>(less.most()) > wanted) continue;
-    execution_plan found = planned(less.rewritten());
-    if (found.peak_bytes() <= budget) return found;
-    if (!is_least) continue;
-    fail(
-        error_category::out_of_memory,
-        "plan_options::memory_budget is {} bytes; at least {} bytes are needed, of which {} are parameters, gradients, "
-        "the optimiser's state, inputs and results, and the rest values of the step, however much of them is computed "
-        "again: use a smaller batch, or accumulate gradients over several",
-        budget, found.peak_bytes(), others);
+  const recomputation as_it_is(all);
+  // What a plan takes is known when it is made, and is not far from this; where no plan of those fits, all count.
+  const double wanted = static_cast<double>(as_it_is.most()) *
+                        static_cast<double>(budget > others ? budget - others : 0) /
+                        std::max(1.0, static_cast<double>(arena));
+  constexpr double a_step = 0.97, near = 1.05;
+  std::uint64_t least = whole.peak_bytes();
+  for (const double most : {near * wanted, std::numeric_limits<double>::infinity()}) {
+    recomputation less = as_it_is;
+    for (bool goes_on = true; goes_on;) {
+      const auto next = static_cast<std::int64_t>(a_step * static_cast<double>(less.most()));
+      less.reduce_to(next);
+      goes_on = less.most() <= next && next > 0;
+      if (static_cast<double>(less.most()) > most && goes_on) continue;
+      execution_plan found = planned(less.rewritten());
+      if (found.peak_bytes() <= budget) return found;
+      least = std::min(least, found.peak_bytes());
+    }
   }
+  const bool trains = whole.updated.tensors.size() != 0;
+  fail(error_category::out_of_memory,
+       "plan_options::memory_budget is {} bytes; {} are needed, of which {} are {}, and the rest values of the step, "
+       "however many of them are computed again: {}",
+       budget, least, others,
+       trains ? "parameters, gradients, the optimiser's state, inputs and results" : "parameters, inputs and results",
+       others > budget ? "these alone are more than the budget"
+       : trains ? "use a smaller batch; training_options::accumulate adds up the gradients of several, for as much "
+                  "memory as gradients take"
+                : "use a smaller batch");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan::detail
@@ -40503,6 +40529,8 @@ class step_writer {
         where = copied->second;
       draft_.result.outputs.push_back({output.name, n.type, n.extents, where});
     }
+    auto& values = draft_.result.area_bytes[index_of(area::step_values)];
+    values = std::max(values, tensor_alignment);  // some, if nothing reads them
     draft_.result.area_bytes[index_of(area::input)] = draft_.result.inputs.bytes;
     draft_.result.area_bytes[index_of(area::training)] = draft_.result.training.bytes;
     draft_.result.area_bytes[index_of(area::parameter)] = draft_.result.parameters.bytes;

@@ -72,7 +72,7 @@ TEST(fusion_visible_keys, other_spellings_do_as_well) {
   EXPECT_EQ(
       of_scores([](auto x, auto query, auto key, graph&) { return select(less_equal(key, query), x, -infinity); }),
       places(all, 0));
-  EXPECT_EQ(of_scores([](auto x, auto query, auto key, graph&) { return select(less(key - query, 7), x, -1e35f); }),
+  EXPECT_EQ(of_scores([](auto x, auto query, auto key, graph&) { return select(less(key - query, 7), x, -1e38f); }),
             places(all, 6));
   EXPECT_EQ(of_scores([](auto x, auto query, auto key, graph&) {
               const auto ahead = select(less_equal(key, query + 3), x, -1e38f);
@@ -92,18 +92,27 @@ TEST(fusion_visible_keys, what_may_weigh_something_is_seen) {
   EXPECT_EQ(of_scores([](auto x, auto query, auto key, graph&) { return select(less_equal(key, query), x, -1e9f); }),
             places(all, all))
       << "scores may be as low";
-  EXPECT_EQ(of_scores([](auto x, auto query, auto key, graph&) { return select(less(key, query), x, -1e35f); }),
+  EXPECT_EQ(
+      of_scores([](auto x, auto query, auto key, graph&) { return select(less_equal(key, query), x * 1e31f, -1e30f); }),
+      places(all, all))
+      << "scores are as low";
+  EXPECT_EQ(of_scores([](auto x, auto query, auto key, graph&) {
+              return select(less_equal(key + 2147483600, query + 2147483600), x, -infinity);
+            }),
+            places(all, all))
+      << "sums of i32 wrap";
+  EXPECT_EQ(of_scores([](auto x, auto query, auto key, graph&) { return select(less(key, query), x, -1e38f); }),
             places(all, all))
       << "the first query sees nothing";
   EXPECT_EQ(of_scores([](auto x, auto query, auto key, graph& g) {
               const node_value bias(g, g.input("bias", dtype::f32, {32, 48}));
-              return select(less_equal(key, query), x + bias, -1e35f);
+              return select(less_equal(key, query), x + bias, -1e38f);
             }),
             places(all, all))
       << "a bias may hide all";
   EXPECT_EQ(of_scores([](auto x, auto query, auto key, graph& g) {
               const node_value mask(g, g.input("mask", dtype::f32, {32, 48}));
-              return select(less(mask, 0.5f), select(less_equal(key, query), x, -1e35f), -1e35f);
+              return select(less(mask, 0.5f), select(less_equal(key, query), x, -1e38f), -1e38f);
             }),
             places(all, all))
       << "a mask may hide all";
@@ -114,14 +123,14 @@ TEST(fusion_visible_keys, what_may_weigh_something_is_seen) {
             places(all, all))
       << "the same, the other way round";
   EXPECT_EQ(
-      of_scores([](auto x, auto query, auto key, graph&) { return select(less_equal(key + key, query), x, -1e35f); }),
+      of_scores([](auto x, auto query, auto key, graph&) { return select(less_equal(key + key, query), x, -1e38f); }),
       places(all, all))
       << "every second one";
   EXPECT_EQ(
-      of_scores([](auto x, auto query, auto key, graph&) { return select(less_equal(key, query), log(x), -1e35f); }),
+      of_scores([](auto x, auto query, auto key, graph&) { return select(less_equal(key, query), log(x), -1e38f); }),
       places(all, all))
       << "the logarithm of 0 is lower";
-  EXPECT_EQ(of_scores([](auto x, auto query, auto key, graph&) { return select(less(query - key, 5), x, -1e35f); }),
+  EXPECT_EQ(of_scores([](auto x, auto query, auto key, graph&) { return select(less(query - key, 5), x, -1e38f); }),
             places(4, all))
       << "all queries see the last keys";
 }

@@ -156,7 +156,7 @@ std::uint64_t least_budget(const graph& g, const plan::layout& parameters, plan:
     EXPECT_EQ(refused.category(), error_category::out_of_memory);
     const std::string text = refused.what();
     std::smatch found;
-    EXPECT_TRUE(std::regex_search(text, found, std::regex("at least (\\d+) bytes"))) << text;
+    EXPECT_TRUE(std::regex_search(text, found, std::regex("bytes; (\\d+) are needed"))) << text;
     return std::stoull(found[1]);
   }
 }

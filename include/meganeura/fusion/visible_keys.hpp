@@ -4,7 +4,9 @@
 #include <meganeura/graph/attribute.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <optional>
 
@@ -79,9 +81,10 @@ class score_reader {
   };
 
   [[nodiscard]] scalar_ref last() const { return static_cast<scalar_ref>(nodes_.size() - 1); }
-  // So far below all scores that e to the power of the distance is 0.
+  // So low that a score as low is nearly beyond f32, and e to the power of the distance is 0 for others.
+  static constexpr double hidden_from = -9e37;
   [[nodiscard]] bool is_hidden(scalar_ref at) const {
-    return nodes_[at].op == scalar_op::constant && nodes_[at].value <= -1e30;
+    return nodes_[at].op == scalar_op::constant && nodes_[at].value <= hidden_from;
   }
 
   // Whether weights of such scores are 0.
@@ -95,7 +98,7 @@ class score_reader {
     return score.op == scalar_op::argument && score.value == 0 && bound.op == scalar_op::constant &&
            bound.value > hidden;
   }
-  // Whether a score is never as low as what is hidden, unless a product or a sum overflows.
+  // Whether a score is never as low as what is hidden, unless it leaves a third of f32's range.
   [[nodiscard]] bool is_above(scalar_ref seen) const {
     small_vector<bool, 64> by_place(nodes_.size(), true);  // whether it depends on indices alone
     for (scalar_ref at{0}; at <= seen; ++at) {
@@ -110,7 +113,7 @@ class score_reader {
   [[nodiscard]] bool keeps_above(const scalar_node& n, bool by_place) const {
     switch (n.op) {
       case scalar_op::constant:
-        return n.value > -1e30;
+        return n.value > hidden_from;
       case scalar_op::argument:
         return n.value == 0 || node_.of_argument(static_cast<int>(n.value)).source == index_map::index_source;
       case scalar_op::divide:
@@ -138,12 +141,16 @@ class score_reader {
   [[nodiscard]] std::optional<place_sum> place_of(scalar_ref at) const {
     const scalar_node& n = nodes_[at];
     if (n.type != dtype::i32) return std::nullopt;
-    if (n.op == scalar_op::constant) return place_sum{0, 0, static_cast<std::int64_t>(n.value)};
+    if (n.op == scalar_op::constant && std::abs(n.value) < 1e9)
+      return place_sum{0, 0, static_cast<std::int64_t>(n.value)};
     if (n.op == scalar_op::argument) return n.value == 0 ? std::nullopt : number_of(static_cast<int>(n.value));
     if (n.op != scalar_op::add && n.op != scalar_op::subtract) return std::nullopt;
     const auto a = place_of(n.operands[0]), b = place_of(n.operands[1]);
     if (!a || !b) return std::nullopt;
-    return n.op == scalar_op::add ? *a + *b : *a - *b;
+    const place_sum sum = n.op == scalar_op::add ? *a + *b : *a - *b;
+    constexpr std::int64_t most = 1 << 30;  // else i32 might wrap
+    return std::max({std::abs(sum.query), std::abs(sum.key), std::abs(sum.constant)}) < most ? std::optional(sum)
+                                                                                             : std::nullopt;
   }
   // Of an index that goes along the first axis of queries, the one of keys or both.
   [[nodiscard]] std::optional<place_sum> number_of(int argument) const {

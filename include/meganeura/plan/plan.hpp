@@ -111,7 +111,8 @@ struct plan_options {
   std::vector<kernel_time> times{};  // of each node of the graph, see optimize_report; empty if not known
   launch_time launch{};              // beside these
   /// Bytes that execution_plan::peak_bytes() is to stay within; 0: whatever is needed. What is not read for long is
-  /// computed again then instead of being kept, as much of it as has to be and the cheapest first.
+  /// computed again then instead of being kept, about as much of it as has to be and the cheapest first. Nodes of the
+  /// plan then have other numbers than those of optimize_report::explain. Needs share_memory.
   std::uint64_t memory_budget = 0;
 };
 

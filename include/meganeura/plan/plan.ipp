@@ -76,6 +76,13 @@ MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, con
   detail::draft all(std::move(g), parameters, options, page_bytes);
   detail::schedule(all);
   if (options.memory_budget == 0) return detail::planned(std::move(all));
+  if (options.memory_budget >> 62 != 0) {
+    fail(error_category::invalid_argument,
+         "plan_options::memory_budget is {} bytes, more than there are anywhere, or a negative number: give it bytes, "
+         "or "
+         "0 for no budget",
+         options.memory_budget);
+  }
   execution_plan whole = detail::planned(all);
   if (whole.peak_bytes() <= options.memory_budget) return whole;
   return detail::plan_within(std::move(all), whole);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <queue>
@@ -325,26 +326,35 @@ MEGANEURA_INLINE execution_plan plan_within(draft all, const execution_plan& who
   const std::uint64_t budget = all.options.memory_budget;
   const std::uint64_t arena = whole.area_bytes[index_of(area::arena)], others = whole.peak_bytes() - arena;
   place_values(all);
-  recomputation less(all);
-  // What a plan takes is known when it is made, and not far from this.
-  const double wanted = static_cast<double>(less.most()) * static_cast<double>(budget > others ? budget - others : 0) /
-                        static_cast<double>(arena);
-  constexpr double a_step = 0.97;
-  for (;;) {
-    const auto next = static_cast<std::int64_t>(a_step * static_cast<double>(less.most()));
-    less.reduce_to(next);
-    const bool is_least = less.most() > next || next == 0;
-    if (!is_least && static_cast<double>(less.most()) > wanted) continue;
-    execution_plan found = planned(less.rewritten());
-    if (found.peak_bytes() <= budget) return found;
-    if (!is_least) continue;
-    fail(
-        error_category::out_of_memory,
-        "plan_options::memory_budget is {} bytes; at least {} bytes are needed, of which {} are parameters, gradients, "
-        "the optimiser's state, inputs and results, and the rest values of the step, however much of them is computed "
-        "again: use a smaller batch, or accumulate gradients over several",
-        budget, found.peak_bytes(), others);
+  const recomputation as_it_is(all);
+  // What a plan takes is known when it is made, and is not far from this; where no plan of those fits, all count.
+  const double wanted = static_cast<double>(as_it_is.most()) *
+                        static_cast<double>(budget > others ? budget - others : 0) /
+                        std::max(1.0, static_cast<double>(arena));
+  constexpr double a_step = 0.97, near = 1.05;
+  std::uint64_t least = whole.peak_bytes();
+  for (const double most : {near * wanted, std::numeric_limits<double>::infinity()}) {
+    recomputation less = as_it_is;
+    for (bool goes_on = true; goes_on;) {
+      const auto next = static_cast<std::int64_t>(a_step * static_cast<double>(less.most()));
+      less.reduce_to(next);
+      goes_on = less.most() <= next && next > 0;
+      if (static_cast<double>(less.most()) > most && goes_on) continue;
+      execution_plan found = planned(less.rewritten());
+      if (found.peak_bytes() <= budget) return found;
+      least = std::min(least, found.peak_bytes());
+    }
   }
+  const bool trains = whole.updated.tensors.size() != 0;
+  fail(error_category::out_of_memory,
+       "plan_options::memory_budget is {} bytes; {} are needed, of which {} are {}, and the rest values of the step, "
+       "however many of them are computed again: {}",
+       budget, least, others,
+       trains ? "parameters, gradients, the optimiser's state, inputs and results" : "parameters, inputs and results",
+       others > budget ? "these alone are more than the budget"
+       : trains ? "use a smaller batch; training_options::accumulate adds up the gradients of several, for as much "
+                  "memory as gradients take"
+                : "use a smaller batch");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan::detail

@@ -178,6 +178,8 @@ class step_writer {
         where = copied->second;
       draft_.result.outputs.push_back({output.name, n.type, n.extents, where});
     }
+    auto& values = draft_.result.area_bytes[index_of(area::step_values)];
+    values = std::max(values, tensor_alignment);  // some, if nothing reads them
     draft_.result.area_bytes[index_of(area::input)] = draft_.result.inputs.bytes;
     draft_.result.area_bytes[index_of(area::training)] = draft_.result.training.bytes;
     draft_.result.area_bytes[index_of(area::parameter)] = draft_.result.parameters.bytes;

@@ -134,13 +134,17 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   planning.launch = optimization.device.launch;
   plan_ = plan::make_plan(std::move(implementation), weights.layout(), planning, page_bytes);
   times_.plan = watch.lap();
+  if (const std::size_t again = plan_.computed_again(); again != 0 && !report_.explain.empty()) {
+    report_.explain += fmt::format(
+        "\nA memory budget of {} bytes is not among this: {} dispatches more compute again what is not kept, so that a "
+        "step takes {:.4g} us and nodes of the plan have other numbers.\n",
+        planning.memory_budget, again, 1e6 * plan_.predicted_seconds);
+  }
   // Whatever the device cannot do is known before anything is allocated or compiled.
   generated kernels = generate_kernels();
   check_limits(kernels);
   times_.generate = watch.lap();
   if (moments_) moments_.check_fits(plan_);
-  auto& values = plan_.area_bytes[plan::index_of(plan::area::step_values)];
-  values = std::max(values, plan::tensor_alignment);  // some, if nothing reads them
   check_memory();
   allocate();
   times_.allocate = watch.lap();
@@ -182,7 +186,7 @@ MEGANEURA_INLINE void program::check_memory() const {
   const std::string reason = device_.reason_to_refuse(buffers);
   if (reason.empty()) return;
   fail(error_category::out_of_memory,
-       "the program does not fit: {}; with plan.memory_budget in its options, of which {} bytes are taken, values are "
+       "the program does not fit: {}; it takes {} bytes in all, and with a plan.memory_budget below that, values are "
        "computed again instead of being kept",
        reason, plan_.peak_bytes());
 }
