@@ -39362,6 +39362,57 @@ MEGANEURA_INLINE void place_in_arena(draft& all) { arena_placer(all).run(); }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan::detail
 // The planner's balance: kernels that nobody waits for run beside those that leave the device idle.
+// Bytes that live at each level of a plan: added over ranges of levels, and the most of all, in logarithmic time.
+
+namespace meganeura::inline MEGANEURA_ABI::plan::detail {
+
+class level_bytes {
+ public:
+  explicit level_bytes(std::uint32_t levels)
+      : leaves_(std::bit_ceil(std::max(levels, 1u))), most_(2 * std::size_t{leaves_}), all_(2 * std::size_t{leaves_}) {}
+
+  /// From the level `first` to `last`.
+  void add(std::uint32_t first, std::uint32_t last, std::int64_t bytes) {
+    if (first <= last) add(1, 0, leaves_ - 1, {first, last, bytes});
+  }
+  [[nodiscard]] std::int64_t operator[](std::uint32_t level) const {
+    std::int64_t sum = 0;
+    for (std::size_t at = leaves_ + level; at > 0; at /= 2) sum += all_[at];
+    return sum;
+  }
+  [[nodiscard]] std::int64_t most() const { return most_[1]; }
+  /// The first level that has as many.
+  [[nodiscard]] std::uint32_t fullest() const {
+    std::size_t at = 1;
+    while (at < leaves_) at = most_[2 * at] >= most_[2 * at + 1] ? 2 * at : 2 * at + 1;
+    return static_cast<std::uint32_t>(at - leaves_);
+  }
+
+ private:
+  struct range_of_levels {
+    std::uint32_t first, last;
+    std::int64_t bytes;
+  };
+  // A node of a binary tree, of levels from `begin` to `end`.
+  void add(std::size_t at, std::uint32_t begin, std::uint32_t end, const range_of_levels& what) {
+    if (what.last < begin || end < what.first) return;
+    if (what.first <= begin && end <= what.last) {
+      all_[at] += what.bytes;
+      most_[at] += what.bytes;
+      return;
+    }
+    const std::uint32_t middle = begin + (end - begin) / 2;
+    add(2 * at, begin, middle, what);
+    add(2 * at + 1, middle + 1, end, what);
+    most_[at] = all_[at] + std::max(most_[2 * at], most_[2 * at + 1]);
+  }
+
+  std::uint32_t leaves_;
+  std::vector<std::int64_t> most_;  // of a node's levels, without what is added to nodes above
+  std::vector<std::int64_t> all_;   // what is added to each of them
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::plan::detail
 
 namespace meganeura::inline MEGANEURA_ABI::plan::detail {
 
@@ -39410,9 +39461,9 @@ class balancer {
   // ---- memory, as if no two values shared any
 
   void find_memory() {
-    live_.resize(groups_.size());
+    live_ = level_bytes(static_cast<std::uint32_t>(groups_.size()));
     for (node_id id{0}; id < g_.size(); ++id) count(id, 1);
-    most_ = std::ranges::max(live_);
+    most_ = live_.most();
   }
   [[nodiscard]] std::uint32_t last_use(node_id value) const {
     const auto last = static_cast<std::uint32_t>(groups_.size() - 1);
@@ -39421,14 +39472,10 @@ class balancer {
     for (node_id reader : draft_.readers[value]) level = std::max(level, places_[reader].level);
     return level;
   }
-  // Adds a value's bytes, or takes them away, wherever it lives. Returns the most that a level has then.
-  std::int64_t count(node_id value, std::int64_t sign) {
-    if (draft_.is_leaf(value) || draft_.is_effect(value) || g_.has_several_results(value)) return 0;
-    const std::int64_t bytes = sign * static_cast<std::int64_t>(tensor_bytes(g_[value]));
-    std::int64_t most = 0;
-    for (std::uint32_t level = places_[value].level, last = last_use(value); level <= last; ++level)
-      most = std::max(most, live_[level] += bytes);
-    return most;
+  // Adds a value's bytes, or takes them away, wherever it lives.
+  void count(node_id value, std::int64_t sign) {
+    if (draft_.is_leaf(value) || draft_.is_effect(value) || g_.has_several_results(value)) return;
+    live_.add(places_[value].level, last_use(value), sign * static_cast<std::int64_t>(tensor_bytes(g_[value])));
   }
   // Moves a kernel if no level has more memory then than the fullest had before.
   bool move(node_id id, std::uint32_t to) {
@@ -39447,13 +39494,12 @@ class balancer {
       }
     }
     const auto place = [&](std::uint32_t level) {
-      std::int64_t most = 0;
       for (node_id value : touched) count(value, -1);
       set(level);
-      for (node_id value : touched) most = std::max(most, count(value, 1));
-      return most;
+      for (node_id value : touched) count(value, 1);
     };
-    if (place(to) <= most_) return true;
+    place(to);
+    if (live_.most() <= most_) return true;
     place(from);
     return false;
   }
@@ -39494,7 +39540,7 @@ class balancer {
   const graph& g_;
   std::vector<placement>& places_;
   std::vector<kernel_group> groups_;  // by level
-  std::vector<std::int64_t> live_;    // bytes, by level
+  level_bytes live_{1};
   std::int64_t most_ = 0;
 };
 
@@ -39860,57 +39906,6 @@ MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, con
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
 // The planner's second thoughts: what is not needed for long is computed again instead of being kept.
-// Bytes that live at each level of a plan: added over ranges of levels, and the most of all, in logarithmic time.
-
-namespace meganeura::inline MEGANEURA_ABI::plan::detail {
-
-class level_bytes {
- public:
-  explicit level_bytes(std::uint32_t levels)
-      : leaves_(std::bit_ceil(std::max(levels, 1u))), most_(2 * std::size_t{leaves_}), all_(2 * std::size_t{leaves_}) {}
-
-  /// From the level `first` to `last`.
-  void add(std::uint32_t first, std::uint32_t last, std::int64_t bytes) {
-    if (first <= last) add(1, 0, leaves_ - 1, {first, last, bytes});
-  }
-  [[nodiscard]] std::int64_t operator[](std::uint32_t level) const {
-    std::int64_t sum = 0;
-    for (std::size_t at = leaves_ + level; at > 0; at /= 2) sum += all_[at];
-    return sum;
-  }
-  [[nodiscard]] std::int64_t most() const { return most_[1]; }
-  /// The first level that has as many.
-  [[nodiscard]] std::uint32_t fullest() const {
-    std::size_t at = 1;
-    while (at < leaves_) at = most_[2 * at] >= most_[2 * at + 1] ? 2 * at : 2 * at + 1;
-    return static_cast<std::uint32_t>(at - leaves_);
-  }
-
- private:
-  struct range_of_levels {
-    std::uint32_t first, last;
-    std::int64_t bytes;
-  };
-  // A node of a binary tree, of levels from `begin` to `end`.
-  void add(std::size_t at, std::uint32_t begin, std::uint32_t end, const range_of_levels& what) {
-    if (what.last < begin || end < what.first) return;
-    if (what.first <= begin && end <= what.last) {
-      all_[at] += what.bytes;
-      most_[at] += what.bytes;
-      return;
-    }
-    const std::uint32_t middle = begin + (end - begin) / 2;
-    add(2 * at, begin, middle, what);
-    add(2 * at + 1, middle + 1, end, what);
-    most_[at] = all_[at] + std::max(most_[2 * at], most_[2 * at + 1]);
-  }
-
-  std::uint32_t leaves_;
-  std::vector<std::int64_t> most_;  // of a node's levels, without what is added to nodes above
-  std::vector<std::int64_t> all_;   // what is added to each of them
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI::plan::detail
 
 #include <queue>
 
@@ -39934,7 +39929,7 @@ class recomputation {
     for (node_id id{0}; id < g_.size(); ++id) {
       if (!is_kernel(id)) continue;
       made_[id] = {level_of(id)};
-      for (node_id operand : g_.operands(id)) add_reader(operand, level_of(id));
+      for (node_id operand : g_.operands(id)) add(read_[operand], level_of(id));
     }
     for (node_id id{0}; id < g_.size(); ++id) {
       is_kept_[id] = all.is_output[id] || all.read_by_effect[id];
@@ -39958,7 +39953,7 @@ class recomputation {
   [[nodiscard]] draft rewritten() const;
 
  private:
-  using level_list = small_vector<std::uint32_t, 4>;
+  using level_list = std::vector<std::uint32_t>;
   struct turn_of {
     std::uint32_t level = 0, turn = 0;
     node_id kernel = no_id;
@@ -39984,11 +39979,8 @@ class recomputation {
   [[nodiscard]] std::int64_t bytes_of(node_id value) const {
     return static_cast<std::int64_t>(aligned(tensor_bytes(g_[value])));
   }
-  void add_reader(node_id value, std::uint32_t level) {
-    read_[value].insert(std::ranges::upper_bound(read_[value], level), level);
-  }
-  void remove_reader(node_id value, std::uint32_t level) {
-    read_[value].erase(std::ranges::lower_bound(read_[value], level));
+  static void add(level_list& levels, std::uint32_t level) {
+    levels.insert(std::ranges::upper_bound(levels, level), level);
   }
 
   // ---- lives. Whoever reads a value reads what was computed last before; one that is kept has one life, to the end.
@@ -39997,7 +39989,7 @@ class recomputation {
   void for_each_life(node_id value, const Function& f) const {
     const level_list& made = made_[draft_.producer(value)];
     if (is_kept_[value]) return f(made[0], levels_ - 1);
-    const std::vector<std::uint32_t>& read = read_[value];
+    const level_list& read = read_[value];
     for (std::size_t turn = 0; turn < made.size(); ++turn) {
       const auto end = turn + 1 < made.size() ? std::ranges::upper_bound(read, made[turn + 1]) : read.end();
       f(made[turn], end == read.begin() ? made[turn] : std::max(made[turn], *std::prev(end)));
@@ -40012,7 +40004,7 @@ class recomputation {
   }
   // Who reads a value next that only waits at this level; 0 if it does not.
   [[nodiscard]] std::uint32_t next_read(node_id value, std::uint32_t level) const {
-    const std::vector<std::uint32_t>& read = read_[value];
+    const level_list& read = read_[value];
     const auto next = std::ranges::lower_bound(read, level);
     if (is_kept_[value] || !draft_.places[value].in_arena || next == read.end() || *next == level) return 0;
     std::uint32_t found = 0;
@@ -40086,20 +40078,15 @@ class recomputation {
     std::ranges::sort(touched);
     touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
     for (node_id value : touched) count(value, -1);
-    for (const auto& [kernel, level] : what.again) {
-      level_list& made = made_[kernel];
-      std::vector<std::uint32_t> all(made.begin(), made.end());
+    const auto set = [&](level_list& levels, std::uint32_t level) {
       if (apply)
-        all.insert(std::ranges::upper_bound(all, level), level);
+        add(levels, level);
       else
-        all.erase(std::ranges::lower_bound(all, level));
-      made = level_list(all.begin(), all.end());
-      for (node_id operand : g_.operands(kernel)) {
-        if (apply)
-          add_reader(operand, level);
-        else
-          remove_reader(operand, level);
-      }
+        levels.erase(std::ranges::lower_bound(levels, level));
+    };
+    for (const auto& [kernel, level] : what.again) {
+      set(made_[kernel], level);
+      for (node_id operand : g_.operands(kernel)) set(read_[operand], level);
     }
     for (node_id value : touched) count(value, 1);
   }
@@ -40146,10 +40133,10 @@ class recomputation {
 
   const draft& draft_;
   const graph& g_;
-  std::vector<level_list> made_;                  // of each kernel: the levels at which it runs, in order
-  std::vector<std::vector<std::uint32_t>> read_;  // of each value: those at which kernels read it, in order
-  std::vector<bool> is_kept_;                     // to the end of the step
-  std::vector<bool> is_in_place_;                 // takes the place of an operand
+  std::vector<level_list> made_;   // of each kernel: the levels at which it runs, in order
+  std::vector<level_list> read_;   // of each value: those at which kernels read it, in order
+  std::vector<bool> is_kept_;      // to the end of the step
+  std::vector<bool> is_in_place_;  // takes the place of an operand
   std::uint32_t levels_;
   level_bytes live_;
 };

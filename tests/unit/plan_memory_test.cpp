@@ -2,7 +2,7 @@
 // Plans within a memory budget: what is computed again, what is kept, and what cannot be had.
 #include <meganeura/core/error.hpp>
 #include <meganeura/fusion/optimize.hpp>
-#include <meganeura/graph/view_map.hpp>
+#include <meganeura/fusion/structural_rules.hpp>
 #include <meganeura/plan/plan.hpp>
 #include <meganeura/runtime/optimizer.hpp>
 
@@ -28,10 +28,9 @@ namespace {
 using namespace meganeura;
 
 index_map dense(const shape& extents, int source) {
-  const view_attribute map = dense_view(extents);
-  index_map a{.source = source, .offset = 0, .strides = {}, .bounded = 0, .low = {}, .high = {}, .fill = 0};
-  std::copy(map.strides, map.strides + max_rank, a.strides);
-  return a;
+  index_map found = fusion::detail::dense_access(extents);
+  found.source = source;
+  return found;
 }
 
 // A pointwise region: sin of the sum of its operands; with a second result, their sum, if that is asked for.

@@ -3,7 +3,7 @@
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/kernel_group.hpp>
 #include <meganeura/fusion/optimize.hpp>
-#include <meganeura/graph/view_map.hpp>
+#include <meganeura/fusion/structural_rules.hpp>
 #include <meganeura/plan/plan.hpp>
 #include <meganeura/runtime/optimizer.hpp>
 
@@ -26,10 +26,9 @@ namespace {
 using namespace meganeura;
 
 index_map dense(const shape& extents, int source) {
-  const view_attribute map = dense_view(extents);
-  index_map a{.source = source, .offset = 0, .strides = {}, .bounded = 0, .low = {}, .high = {}, .fill = 0};
-  std::copy(map.strides, map.strides + max_rank, a.strides);
-  return a;
+  index_map found = fusion::detail::dense_access(extents);
+  found.source = source;
+  return found;
 }
 
 // A region without a program that reads each operand at the place it writes.

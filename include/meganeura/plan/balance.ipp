@@ -4,6 +4,7 @@
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/kernel_group.hpp>
 #include <meganeura/plan/draft.hpp>
+#include <meganeura/plan/level_bytes.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -57,9 +58,9 @@ class balancer {
   // ---- memory, as if no two values shared any
 
   void find_memory() {
-    live_.resize(groups_.size());
+    live_ = level_bytes(static_cast<std::uint32_t>(groups_.size()));
     for (node_id id{0}; id < g_.size(); ++id) count(id, 1);
-    most_ = std::ranges::max(live_);
+    most_ = live_.most();
   }
   [[nodiscard]] std::uint32_t last_use(node_id value) const {
     const auto last = static_cast<std::uint32_t>(groups_.size() - 1);
@@ -68,14 +69,10 @@ class balancer {
     for (node_id reader : draft_.readers[value]) level = std::max(level, places_[reader].level);
     return level;
   }
-  // Adds a value's bytes, or takes them away, wherever it lives. Returns the most that a level has then.
-  std::int64_t count(node_id value, std::int64_t sign) {
-    if (draft_.is_leaf(value) || draft_.is_effect(value) || g_.has_several_results(value)) return 0;
-    const std::int64_t bytes = sign * static_cast<std::int64_t>(tensor_bytes(g_[value]));
-    std::int64_t most = 0;
-    for (std::uint32_t level = places_[value].level, last = last_use(value); level <= last; ++level)
-      most = std::max(most, live_[level] += bytes);
-    return most;
+  // Adds a value's bytes, or takes them away, wherever it lives.
+  void count(node_id value, std::int64_t sign) {
+    if (draft_.is_leaf(value) || draft_.is_effect(value) || g_.has_several_results(value)) return;
+    live_.add(places_[value].level, last_use(value), sign * static_cast<std::int64_t>(tensor_bytes(g_[value])));
   }
   // Moves a kernel if no level has more memory then than the fullest had before.
   bool move(node_id id, std::uint32_t to) {
@@ -94,13 +91,12 @@ class balancer {
       }
     }
     const auto place = [&](std::uint32_t level) {
-      std::int64_t most = 0;
       for (node_id value : touched) count(value, -1);
       set(level);
-      for (node_id value : touched) most = std::max(most, count(value, 1));
-      return most;
+      for (node_id value : touched) count(value, 1);
     };
-    if (place(to) <= most_) return true;
+    place(to);
+    if (live_.most() <= most_) return true;
     place(from);
     return false;
   }
@@ -141,7 +137,7 @@ class balancer {
   const graph& g_;
   std::vector<placement>& places_;
   std::vector<kernel_group> groups_;  // by level
-  std::vector<std::int64_t> live_;    // bytes, by level
+  level_bytes live_{1};
   std::int64_t most_ = 0;
 };
 

@@ -36,7 +36,7 @@ class recomputation {
     for (node_id id{0}; id < g_.size(); ++id) {
       if (!is_kernel(id)) continue;
       made_[id] = {level_of(id)};
-      for (node_id operand : g_.operands(id)) add_reader(operand, level_of(id));
+      for (node_id operand : g_.operands(id)) add(read_[operand], level_of(id));
     }
     for (node_id id{0}; id < g_.size(); ++id) {
       is_kept_[id] = all.is_output[id] || all.read_by_effect[id];
@@ -60,7 +60,7 @@ class recomputation {
   [[nodiscard]] draft rewritten() const;
 
  private:
-  using level_list = small_vector<std::uint32_t, 4>;
+  using level_list = std::vector<std::uint32_t>;
   struct turn_of {
     std::uint32_t level = 0, turn = 0;
     node_id kernel = no_id;
@@ -86,11 +86,8 @@ class recomputation {
   [[nodiscard]] std::int64_t bytes_of(node_id value) const {
     return static_cast<std::int64_t>(aligned(tensor_bytes(g_[value])));
   }
-  void add_reader(node_id value, std::uint32_t level) {
-    read_[value].insert(std::ranges::upper_bound(read_[value], level), level);
-  }
-  void remove_reader(node_id value, std::uint32_t level) {
-    read_[value].erase(std::ranges::lower_bound(read_[value], level));
+  static void add(level_list& levels, std::uint32_t level) {
+    levels.insert(std::ranges::upper_bound(levels, level), level);
   }
 
   // ---- lives. Whoever reads a value reads what was computed last before; one that is kept has one life, to the end.
@@ -99,7 +96,7 @@ class recomputation {
   void for_each_life(node_id value, const Function& f) const {
     const level_list& made = made_[draft_.producer(value)];
     if (is_kept_[value]) return f(made[0], levels_ - 1);
-    const std::vector<std::uint32_t>& read = read_[value];
+    const level_list& read = read_[value];
     for (std::size_t turn = 0; turn < made.size(); ++turn) {
       const auto end = turn + 1 < made.size() ? std::ranges::upper_bound(read, made[turn + 1]) : read.end();
       f(made[turn], end == read.begin() ? made[turn] : std::max(made[turn], *std::prev(end)));
@@ -114,7 +111,7 @@ class recomputation {
   }
   // Who reads a value next that only waits at this level; 0 if it does not.
   [[nodiscard]] std::uint32_t next_read(node_id value, std::uint32_t level) const {
-    const std::vector<std::uint32_t>& read = read_[value];
+    const level_list& read = read_[value];
     const auto next = std::ranges::lower_bound(read, level);
     if (is_kept_[value] || !draft_.places[value].in_arena || next == read.end() || *next == level) return 0;
     std::uint32_t found = 0;
@@ -188,20 +185,15 @@ class recomputation {
     std::ranges::sort(touched);
     touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
     for (node_id value : touched) count(value, -1);
-    for (const auto& [kernel, level] : what.again) {
-      level_list& made = made_[kernel];
-      std::vector<std::uint32_t> all(made.begin(), made.end());
+    const auto set = [&](level_list& levels, std::uint32_t level) {
       if (apply)
-        all.insert(std::ranges::upper_bound(all, level), level);
+        add(levels, level);
       else
-        all.erase(std::ranges::lower_bound(all, level));
-      made = level_list(all.begin(), all.end());
-      for (node_id operand : g_.operands(kernel)) {
-        if (apply)
-          add_reader(operand, level);
-        else
-          remove_reader(operand, level);
-      }
+        levels.erase(std::ranges::lower_bound(levels, level));
+    };
+    for (const auto& [kernel, level] : what.again) {
+      set(made_[kernel], level);
+      for (node_id operand : g_.operands(kernel)) set(read_[operand], level);
     }
     for (node_id value : touched) count(value, 1);
   }
@@ -248,10 +240,10 @@ class recomputation {
 
   const draft& draft_;
   const graph& g_;
-  std::vector<level_list> made_;                  // of each kernel: the levels at which it runs, in order
-  std::vector<std::vector<std::uint32_t>> read_;  // of each value: those at which kernels read it, in order
-  std::vector<bool> is_kept_;                     // to the end of the step
-  std::vector<bool> is_in_place_;                 // takes the place of an operand
+  std::vector<level_list> made_;   // of each kernel: the levels at which it runs, in order
+  std::vector<level_list> read_;   // of each value: those at which kernels read it, in order
+  std::vector<bool> is_kept_;      // to the end of the step
+  std::vector<bool> is_in_place_;  // takes the place of an operand
   std::uint32_t levels_;
   level_bytes live_;
 };
