@@ -112,11 +112,12 @@ mn::fusion::optimize_options on_device(const options& asked, const std::string& 
 }
 
 nlohmann::json planned(const mn::graph& g, mn::graph chosen, const mn::fusion::optimize_report& report,
-                       const mn::launch_time& launch) {
-  const auto plan =
-      mn::plan::make_plan(std::move(chosen), mn::plan::make_layout(g), {.times = report.times, .launch = launch});
+                       const mn::fusion::optimize_options& how) {
+  const auto plan = mn::plan::make_plan(std::move(chosen), mn::plan::make_layout(g),
+                                        {.fold = how.fold, .times = report.times, .launch = how.device.launch});
   return {{"groups", plan.groups},
           {"dispatches", plan.steps.size()},
+          {"folded", plan.folded.size()},
           {"predicted_ms", 1e3 * report.predicted_seconds},
           {"balanced_ms", 1e3 * plan.predicted_seconds},
           {"planned_bytes", plan.peak_bytes()}};
@@ -156,7 +157,7 @@ nlohmann::json measured(const mn::graph& g, const mn::fusion::optimize_options& 
     most = std::max(most, most_bytes - before);
     if (!result.is_null()) continue;
     const auto within = within_budgets(g, chosen, {.times = report.times, .launch = how.device.launch}, budgets);
-    result = planned(g, std::move(chosen), report, how.device.launch);
+    result = planned(g, std::move(chosen), report, how);
     result["budgets"] = within;
   }
   std::ranges::sort(reports, {}, &mn::fusion::optimize_report::total_ms);
@@ -176,7 +177,7 @@ nlohmann::json measured(const mn::graph& g, const mn::fusion::optimize_options& 
     if (each.without != nullptr) each.without(without);
     mn::fusion::optimize_report made;
     mn::graph chosen = mn::fusion::optimize(g, without, &made);
-    result["without"][each.name] = planned(g, std::move(chosen), made, without.device.launch);
+    result["without"][each.name] = planned(g, std::move(chosen), made, without);
     result["without"][each.name]["optimize_ms"] = made.total_ms;
   }
   if (explain != nullptr) {
@@ -324,8 +325,9 @@ int main(int argc, char** argv) try {
       const prepared made = prepare(each, which);
       for (const std::string& precision : asked.precisions) {
         if (!asked.explain.empty()) explain += fmt::format("== {}, {}, {}\n", each.name, to_string(which), precision);
-        report["workloads"].push_back(measured(made.made.graph, on_device(asked, precision), asked.rounds,
-                                               asked.ablations, asked.budgets,
+        mn::fusion::optimize_options how = on_device(asked, precision);
+        how.fold = which == task::inference;
+        report["workloads"].push_back(measured(made.made.graph, how, asked.rounds, asked.ablations, asked.budgets,
                                                asked.explain.empty() ? nullptr : &explain));
         report["workloads"].back().update({{"name", each.name}, {"task", to_string(which)}, {"precision", precision}});
       }

@@ -17856,6 +17856,7 @@ struct execution_plan {
   graph implementation;
   std::vector<step> steps;
   std::uint32_t groups = 0;
+  std::vector<step> folded;      // run before a step if a parameter changed since they ran, see plan_options::fold
   double predicted_seconds = 0;  // of a step, group by group; 0 where plan_options::times are not known
   layout inputs, parameters;     // states are among the parameters
   layout training;               // states of the training alone
@@ -17864,6 +17865,8 @@ struct execution_plan {
   std::vector<std::uint64_t> area_bytes = std::vector<std::uint64_t>(index_of(area::moments));  // by index_of
   std::uint64_t page_bytes = unlimited_page;  // of one buffer, see paged: no range crosses a multiple of it
   std::uint64_t unaliased_arena_bytes = 0;    // what the arena would be without sharing
+  /// Those that are folded, and behind them those of each step.
+  [[nodiscard]] std::vector<const step*> all_steps() const;
   /// Dispatches of what was computed in this step before, see plan_options::memory_budget.
   [[nodiscard]] std::size_t computed_again() const;
   /// Bytes of a program on the device, known before any allocation: parameters, optimiser state and what each of the
@@ -17878,7 +17881,8 @@ struct plan_options {
   std::uint64_t max_tensor_bytes = 0xffffffff;   // a longer tensor is refused
   std::uint64_t max_binding_bytes = 0xffffffff;  // a longer run of parameters is updated in pieces
   bool in_place = true;                          // a pointwise kernel may overwrite an operand it is the last to read
-  bool balance = true;               // run a node where the step gets quickest by `times`, in about as much memory
+  bool fold = false;    // compute what depends on parameters and constants alone when these change, not in each step
+  bool balance = true;  // run a node where the step gets quickest by `times`, in about as much memory
   std::vector<kernel_time> times{};  // of each node of the graph, see optimize_report; empty if not known
   launch_time launch{};              // beside these
   /// Bytes that execution_plan::peak_bytes() is to stay within; 0: whatever is needed. What is not read for long is
@@ -17985,6 +17989,7 @@ class area_memory {
 }  // namespace meganeura::inline MEGANEURA_ABI
 
 #include <atomic>
+#include <mutex>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -18066,24 +18071,31 @@ class parameters {
   /// How often values were written so far, by calls, by steps and by runs that assign states: what was made of an equal
   /// number is not stale.
   [[nodiscard]] std::uint64_t changes() const { return state().changes; }
+  /// The same of some tensors, numbered as in `layout`.
+  [[nodiscard]] std::uint64_t changes(std::span<const std::size_t> of) const;
   /// Who writes into `memory` says so.
-  void changed() { ++state().changes; }
+  void changed(std::span<const std::size_t> those);
+  /// For whoever submits what reads or writes `memory` and tells or asks of changes: what others submit comes before
+  /// both or behind both.
+  [[nodiscard]] std::unique_lock<std::mutex> in_order() const { return std::unique_lock(state().order); }
   explicit operator bool() const { return state_ != nullptr; }
 
  private:
   struct shared_state {
     shared_state(const device& of, plan::layout all, std::uint64_t bytes)
-        : on(of), tensors(std::move(all)), memory(on, bytes), has_values(tensors.tensors.size()) {}
+        : on(of), tensors(std::move(all)), memory(on, bytes), writes(tensors.tensors.size()) {}
     device on;
     plan::layout tensors;
     area_memory memory;
-    std::vector<std::atomic<bool>> has_values;  // by tensor; several threads may share the weights
+    std::vector<std::atomic<std::uint64_t>> writes;  // of each tensor; several threads may share the weights
     std::atomic<std::uint64_t> changes{0};
+    std::mutex order;
   };
   [[nodiscard]] const plan::named_tensor& tensor(std::string_view name) const;
-  [[nodiscard]] std::atomic<bool>& has_values(const plan::named_tensor& of) const {
-    return state().has_values[static_cast<std::size_t>(&of - layout().tensors.data())];
+  [[nodiscard]] std::size_t number_of(const plan::named_tensor& of) const {
+    return static_cast<std::size_t>(&of - layout().tensors.data());
   }
+  [[nodiscard]] bool has_values(const plan::named_tensor& of) const { return state().writes[number_of(of)] != 0; }
   /// errors: invalid_argument for a handle that holds no parameters.
   [[nodiscard]] shared_state& state() const;
   std::shared_ptr<shared_state> state_;
@@ -18411,6 +18423,8 @@ struct optimize_options {
   std::size_t region_forms = 16;                  // fused kernels that are kept for one value
   int search_passes = 8;    // over all values, in search of a cheaper choice; 0: a greedy one, values one by one
   device_profile device{};  // what costs are of
+  bool fold = false;        // what depends on parameters and constants alone takes no time of a step, as in plans made
+                            // with plan_options::fold; a program sets it
   bool explain = false;     // write optimize_report::explain
 };
 
@@ -18729,8 +18743,11 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// How a graph becomes a program, and what of it can be seen. Defaults are for speed.
 struct program_options {
   fusion::optimize_options optimize{};  // which rules may change the graph, and how far the search goes
-  plan::plan_options plan{};            // order and memory; its limits are lowered to what the device has
+  plan::plan_options plan{};            // order and memory; its limits are lowered to what the device has, and `fold`
+                                        // is the one below
   meganeura::precision precision = meganeura::precision::exact;  // of products
+  bool fold = true;  // what depends on parameters and constants alone is computed when these change and kept, not in
+                     // each step; a parameter that the step itself changes is none
   bool device_costs = true;             // weigh kernels by the device; false: by optimize.device as it is
   profiling profile = profiling::none;  // what program::profile tells of; of dispatches where a trace is written
   bool duration = false;                // two timestamps around each step, which cost little
@@ -18887,6 +18904,11 @@ class program {
   void check_limits(const generated& kernels) const;
   void create_pipelines(generated& kernels) const;
   void record(slot& s, std::span<const prepared> kernels, const program_options& options) const;
+  void record_folded(std::span<const prepared> kernels);
+  static void record_steps(vulkan::recorder& commands, const slot& s, std::span<const plan::step> steps,
+                           std::span<const prepared> kernels);
+  void find_tensors();
+  void submit_folded();
   [[nodiscard]] const slot& latest() const { return slots_[(steps_ + slots_.size() - 1) % slots_.size()]; }
   [[nodiscard]] std::string of_step(std::uint32_t step) const;
   [[nodiscard]] const plan::named_tensor* checked_input(const input_values& input, std::uint32_t step) const;
@@ -18911,6 +18933,9 @@ class program {
   parameters weights_;
   std::vector<std::string> parameter_names_;  // of those that a step reads
   bool weights_have_values_ = false;
+  std::vector<std::size_t> written_, folded_from_;  // of the parameters' layout: by a step, and for what is folded
+  vulkan::recording folded_;
+  std::optional<std::uint64_t> folded_at_;  // how often the latter were written when it ran last
   meganeura::checks checks_;
   profiling profiled_ = profiling::none;
   bool timed_ = false;
@@ -23885,7 +23910,6 @@ class random_numbers {
 
 #include <condition_variable>
 #include <exception>
-#include <mutex>
 #include <thread>
 
 namespace meganeura::inline MEGANEURA_ABI::data {
@@ -27617,6 +27641,8 @@ struct draft {
   [[nodiscard]] bool is_leaf(node_id id) const { return info(g()[id].kind).stage == op_stage::leaf; }
   [[nodiscard]] bool is_effect(node_id id) const { return info(g()[id].kind).stage == op_stage::effect; }
   [[nodiscard]] bool is_written(node_id id) const { return is_leaf(id) && writer[id] != no_id; }
+  /// Whether its value is there when a step begins.
+  [[nodiscard]] bool is_there(node_id id) const { return is_leaf(id) || is_folded[id]; }
   /// Whether it is a number that the host reads of every step.
   [[nodiscard]] bool is_result(node_id id) const {
     return is_output[id] && g()[id].type == dtype::f32 && g()[id].extents.rank() == 0;
@@ -27630,6 +27656,7 @@ struct draft {
     const auto* product = std::get_if<matmul_attribute>(&g().attribute_of(id));
     return product ? fusion::scratch_of(product->schedule, fusion::extents_of(*product)) : fusion::product_scratch();
   }
+  void find_folded();
   /// Bytes of operands that live longer if a node runs at a later level.
   [[nodiscard]] std::uint64_t kept_for(node_id id, std::uint32_t level) const;
   /// Whether a kernel reads each element of an operand only for the element of the result at the same place, so that
@@ -27645,7 +27672,9 @@ struct draft {
   std::vector<placement> places;
   std::vector<node_list> readers;  // effects are none
   std::vector<bool> is_output, read_by_effect;
-  std::vector<node_id> writer;  // of a leaf: the effect that overwrites it
+  std::vector<bool> is_folded;    // computed when parameters change
+  std::uint32_t first_level = 1;  // of a step: what is folded has those before
+  std::vector<node_id> writer;    // of a leaf: the effect that overwrites it
   std::vector<copy> copies;
   std::vector<scratch> scratches;
   std::unordered_map<node_id, std::size_t> saved_outputs;         // scratch that holds a leaf's old value
@@ -27748,11 +27777,13 @@ MEGANEURA_INLINE std::string label(const execution_plan& p, const step& s) {
   return fmt::format("{}{}{}", path, path.empty() ? "" : ": ", description(p, s));
 }
 
-MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
+namespace detail {
+
+inline std::string to_text(const execution_plan& p, const std::vector<step>& steps, std::string_view of_group) {
   std::string text;
   std::uint32_t group = ~0u;
-  for (const step& s : p.steps) {
-    if (s.group != group) text += fmt::format("group {}\n", group = s.group);
+  for (const step& s : steps) {
+    if (s.group != group) text += fmt::format("{} {}\n", of_group, group = s.group);
     const node& n = p.implementation[s.node];
     text += fmt::format("  {} = %{} {}{} {}\n   ", label(p, s), s.node, to_string(n.type), to_string(n.extents),
                         to_string(p.implementation.attribute_of(s.node)));
@@ -27763,6 +27794,14 @@ MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
     }
     text += '\n';
   }
+  return text;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
+  std::string text = detail::to_text(p, p.folded, "when parameters change, group");
+  text += detail::to_text(p, p.steps, "group");
   for (const named_range& output : p.outputs) {
     text +=
         fmt::format("output \"{}\" {}{} = {}[{}+{}]\n", output.name, to_string(output.type), to_string(output.extents),
@@ -27771,9 +27810,12 @@ MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
   for (std::size_t i = 0; i < p.area_bytes.size(); ++i) {
     if (p.area_bytes[i]) text += fmt::format("{}: {} bytes\n", to_string(static_cast<area>(i)), p.area_bytes[i]);
   }
-  return text +
-         fmt::format("{} dispatches in {} groups, {} of them again, {} bytes; the arena without sharing: {} bytes\n",
-                     p.steps.size(), p.groups, p.computed_again(), p.peak_bytes(), p.unaliased_arena_bytes);
+  return text + fmt::format(
+                    "{} dispatches in {} groups, {} of them again, {} more when parameters change, {} bytes; the arena "
+                    "without "
+                    "sharing: {} bytes\n",
+                    p.steps.size(), p.groups, p.computed_again(), p.folded.size(), p.peak_bytes(),
+                    p.unaliased_arena_bytes);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
@@ -27804,8 +27846,15 @@ class replay {
   }
 
   void run() {
-    for (at_ = 0; at_ < plan_.steps.size(); ++at_) {
-      const step& s = plan_.steps[at_];
+    for (const step& s : plan_.folded) {
+      check(s.kind == step::kernel && g()[s.node].kind != op::random, "what is folded depends on the step");
+      check_group(s);
+      compute(s);
+      ++at_;
+    }
+    for (auto* touched : {&read_, &written_}) touched->assign(contents_.size(), {});
+    group_ = 0;
+    for (const step& s : plan_.steps) {
       check_group(s);
       if (s.kind == step::optimizer)
         update(s);
@@ -27813,8 +27862,11 @@ class replay {
         copy(s);
       else
         compute(s);
+      ++at_;
     }
     check_results();
+    for (const auto& [id, where] : kept_)
+      check(holds(where, id), "a step overwrites what is folded, which the next one reads");
   }
 
  private:
@@ -27917,6 +27969,12 @@ class replay {
       check(s.bindings[i].how == usage::read && s.bindings[i].where.bytes == needed_bytes(operands[i]),
             "an operand is not bound as it is");
       check(holds(s.bindings[i].where, operands[i]), "a range is read that does not hold the operand");
+      if (is_folding()) {
+        check(folded_values_.contains(operands[i]) || is_unchanged(operands[i]),
+              "what is folded reads what changes from step to step");
+      } else if (folded_values_.contains(operands[i])) {
+        kept_.emplace(operands[i], s.bindings[i].where);
+      }
     }
     const std::size_t results = g().results(s.node).size();
     check(s.bindings.size() >= operands.size() + results, "a kernel has too few bindings");
@@ -27970,6 +28028,18 @@ class replay {
     const range& where = s.bindings.at(binding).where;
     check(where.bytes == needed_bytes(id), "a result is not bound as it is");
     write(where, id);
+    if (!is_folding()) return;
+    check(where.where == area::arena, "what is folded lies where the host or other programs write");
+    folded_values_.insert(id);
+  }
+  [[nodiscard]] bool is_folding() const { return at_ < plan_.folded.size(); }
+  // A parameter or a state of the model that no effect overwrites.
+  [[nodiscard]] bool is_unchanged(node_id id) const {
+    const auto found = leaves_.find(id);
+    if (found == leaves_.end() || found->second.where != area::parameter) return false;
+    return std::ranges::none_of(g().effects(), [&](node_id effect) {
+      return std::ranges::any_of(g().updates(effect), [&](const meganeura::update& each) { return each.target == id; });
+    });
   }
 
   // Every read of the operand is of the element that is stored from it, byte for byte; 0 steps along a row mean that a
@@ -28086,6 +28156,8 @@ class replay {
   const execution_plan& plan_;
   std::vector<intervals> contents_;
   std::map<node_id, range> leaves_;
+  std::set<node_id> folded_values_;
+  std::map<node_id, range> kept_;  // of these, what steps read
   ordered_updates by_offset_;
   touched_bytes read_, written_;  // by the steps of this group so far
   touched_bytes arrived_;         // by all steps so far
@@ -28566,6 +28638,17 @@ MEGANEURA_INLINE std::size_t parameters::count() const {
   return total;
 }
 
+MEGANEURA_INLINE std::uint64_t parameters::changes(std::span<const std::size_t> of) const {
+  std::uint64_t all = 0;
+  for (const std::size_t each : of) all += state().writes[each];
+  return all;
+}
+
+MEGANEURA_INLINE void parameters::changed(std::span<const std::size_t> those) {
+  for (const std::size_t each : those) ++state().writes[each];
+  ++state().changes;
+}
+
 MEGANEURA_INLINE void parameters::check_values(std::string_view asker, std::span<const std::string> names) const try {
   std::vector<std::string> missing;
   for (const std::string& name : names) {
@@ -28586,9 +28669,9 @@ MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<con
     fail(error_category::invalid_argument, "parameter \"{}\" is {}{}, {} bytes, and was given {} bytes", name,
          to_string(target.type), to_string(target.extents), target.bytes, values.size());
   }
+  const auto lock = in_order();
   memory().write(on(), target.offset, values);
-  has_values(target) = true;
-  changed();
+  changed(std::array{number_of(target)});
 } catch (...) {
   rethrow_as_error("setting a parameter");
 }
@@ -30639,7 +30722,8 @@ struct kernel_group {
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
-/// Of a node; infinite for what no kernel computes.
+/// Of a node; infinite for what no kernel computes. What is `alone` for no time is not launched, and then `busy` tells
+/// equal ways apart.
 using node_time = std::function<kernel_time(enode_id)>;
 
 /// Made once for all the choices that are made of an e-graph, which may get more classes from there on. Errors:
@@ -30683,7 +30767,7 @@ class choice_table {
   }
   [[nodiscard]] bool launches(enode_id node) const {
     const op_stage stage = info(g_.node(node).kind).stage;
-    return stage != op_stage::leaf && stage != op_stage::projection;
+    return stage != op_stage::leaf && stage != op_stage::projection && times_[node].alone != 0;
   }
 
   /// Takes in a class of one node, a region with several results, and the nodes that name these.
@@ -32766,7 +32850,19 @@ struct saturated_graph {
   std::vector<class_id> roots;    // outputs, then effects
   std::vector<class_id> order;    // classes the roots reach, operands before users
   std::vector<missed_fusion> missed;
-  rule_mask enabled;  // the rules that were not left out
+  rule_mask enabled;         // the rules that were not left out
+  std::vector<bool> folded;  // classes that depend on parameters and constants alone; empty: nothing is folded
+
+  /// Whether a node is computed when parameters change, and not in each step: where it reads nothing else.
+  [[nodiscard]] bool is_folded(enode_id id) const;
+  /// Of a step; of what is folded no launch, and little that tells ways to compute the same apart. Infinite for what
+  /// would compute in each step what can be folded.
+  [[nodiscard]] kernel_time time_in_step(enode_id id, const device_profile& device) const;
+
+  [[nodiscard]] bool is_folded_class(class_id id) const {
+    const class_id known = graph.find(id);
+    return known < folded.size() && folded[known];
+  }
 };
 [[nodiscard]] saturated_graph saturate(const graph& g, const optimize_options& options, optimize_report& report);
 
@@ -33050,6 +33146,54 @@ inline void count_kernels(const engine& e, const extraction& plan, std::span<rul
 
 }  // namespace detail
 
+MEGANEURA_INLINE bool saturated_graph::is_folded(enode_id id) const {
+  if (folded.empty() || graph.node(id).kind == op::random) return false;
+  const op_stage stage = info(graph.node(id).kind).stage;
+  if (stage == op_stage::leaf || stage == op_stage::effect) return false;
+  return std::ranges::all_of(graph.operands(id), [&](class_id operand) { return is_folded_class(operand); });
+}
+
+MEGANEURA_INLINE kernel_time saturated_graph::time_in_step(enode_id id, const device_profile& device) const {
+  const kernel_time all = node_time(graph, id, device);
+  constexpr double hardly = 1e-3, never = std::numeric_limits<double>::infinity();
+  const op_stage stage = info(graph.node(id).kind).stage;
+  if (folded.empty() || stage == op_stage::leaf || !std::isfinite(all.alone)) return all;
+  if (is_folded(id)) return {.alone = 0, .busy = hardly * all.alone};
+  const bool is_of_new = stage == op_stage::projection && graph.find(graph.operand(id, 0)) >= folded.size();
+  return is_folded_class(graph.node(id).owner) && !is_of_new ? kernel_time{never, never} : all;
+}
+
+namespace detail {
+
+// Parameters and states that no step of the graph changes, and what a kernel can compute that reads nothing else.
+inline void find_folded(const graph& g, const device_profile& device, saturated_graph& all) {
+  all.folded.assign(all.graph.class_slots(), false);
+  std::vector<bool> is_written(g.size(), false);
+  for (node_id effect : g.effects()) {
+    for (const update& each : g.updates(effect)) is_written[each.target] = true;
+  }
+  for (const op kind : {op::parameter, op::state}) {
+    for (node_id id : g.leaves(kind)) {
+      if (!is_written[id] && all.classes[id] != no_id) all.folded[all.graph.find(all.classes[id])] = true;
+    }
+  }
+  for (bool is_new = true; is_new;) {  // once, or a little more where classes are not listed operands first
+    is_new = false;
+    for (class_id id : all.order) {
+      const class_id known = all.graph.find(id);
+      const auto& nodes = all.graph[known].nodes;
+      const auto counts = [&](enode_id node) {
+        return !all.graph.node(node).dead && all.is_folded(node) &&
+               std::isfinite(node_time(all.graph, node, device).alone);
+      };
+      if (all.folded[known] || std::ranges::none_of(nodes, counts)) continue;
+      all.folded[known] = is_new = true;
+    }
+  }
+}
+
+}  // namespace detail
+
 MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options& options, optimize_report& report) {
   detail::check(options.device);
   if (options.precision != precision::exact && options.precision != precision::fast) {
@@ -33078,6 +33222,7 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   report.implement_ms = phase.lap();
   result.order = pass.order();
   result.missed = pass.missed();
+  if (options.fold) detail::find_folded(g, options.device, result);
   for (std::size_t i = 0; i < pass.applied().size(); ++i) {
     report.rules.push_back({rules[i].name, pass.applied()[i], pass.applied()[i]});
   }
@@ -33158,7 +33303,7 @@ inline extraction choose_without(saturated_graph& all, const egraph::choice_tabl
 // such whose weights are many, what comes of these.
 MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options& options) {
   detail::left_out without{.prologues = true};
-  const auto time = [&](enode_id id) { return node_time(all.graph, id, options.device); };
+  const auto time = [&](enode_id id) { return all.time_in_step(id, options.device); };
   std::optional<egraph::choice_table> table;
   const auto choose_without = [&](const detail::left_out& more) {
     if (!table || !table->is_current()) table.emplace(all.graph, all.order, all.roots, time, options.device.launch);
@@ -33972,6 +34117,7 @@ inline void limit_schedules(device_profile& costs, const device_profile& actual)
 MEGANEURA_INLINE fusion::optimize_options optimization_on(const device& on, const program_options& options) {
   fusion::optimize_options optimization = options.optimize;
   optimization.precision = options.precision;
+  optimization.fold = options.fold;
   std::istringstream disabled(io::environment("MEGANEURA_DISABLE"));
   for (std::string name; std::getline(disabled, name, ',');) {
     if (!name.empty()) optimization.disabled.push_back(name);
@@ -34021,6 +34167,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   const std::int64_t begin = detail::has_trace(on) ? io::monotonic_now() : 0;
   detail::stopwatch watch;
   plan::plan_options planning = options.plan;
+  planning.fold = options.fold;
   const std::uint64_t range = on.facts().max_storage_range;
   // Pieces behind descriptors are quicker than a flat update by address: Adam's of 160 MB on lavapipe by a fifth.
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, range);
@@ -34054,7 +34201,8 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   times_.allocate = watch.lap();
   create_pipelines(kernels);
   times_.pipelines = watch.lap();
-  for (slot& s : slots_) record(s, kernels.steps, options);
+  record_folded(kernels.steps);
+  for (slot& s : slots_) record(s, std::span<const prepared>(kernels.steps).subspan(plan_.folded.size()), options);
   times_.record = watch.lap();
   for (const graph_output& tap : g.taps()) tap_names_.push_back(tap.name);
   for (node_id id : g.leaves(op::input)) input_names_.push_back(g.get<leaf_attribute>(id).name);
@@ -34062,6 +34210,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
     parameter_names_.push_back(plan_.implementation.get<leaf_attribute>(id).name);
   }
   input_set_.assign(plan_.inputs.tensors.size(), false);
+  find_tensors();
   if (includes(checks_, meganeura::checks::indices)) index_checks_ = detail::index_checks(g);
   if (begin != 0) {
     trace_ = std::make_unique<detail::program_trace>(on, profiled_ == profiling::dispatches
@@ -34069,7 +34218,9 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
                                                              : std::vector<profiled_dispatch>());
     trace_->built(begin, times_);
   }
-  write_log(on.log(), log_level::info, "{} dispatches are ready after {}", plan_.steps.size(), to_line(times_));
+  write_log(
+      on.log(), log_level::info, "{} dispatches are ready after {}{}", plan_.steps.size(), to_line(times_),
+      plan_.folded.empty() ? std::string() : fmt::format("; {} more run when parameters change", plan_.folded.size()));
 } catch (...) {
   rethrow_as_error("building a program");
 }
@@ -34141,15 +34292,16 @@ MEGANEURA_INLINE program::generated program::generate_kernels() const {
     known.emplace(key, result.modules.size());
     result.modules.push_back(std::move(kernel.module));
   }
-  result.steps.resize(plan_.steps.size());
-  result.module_of.resize(plan_.steps.size());
-  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-    if (plan_.steps[i].kind == plan::step::copy) continue;
+  const std::vector<const plan::step*> steps = plan_.all_steps();
+  result.steps.resize(steps.size());
+  result.module_of.resize(steps.size());
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i]->kind == plan::step::copy) continue;
     const std::size_t kernel = made.of_step[i];
     result.module_of[i] = module_of[kernel];
     result.steps[i].groups = made.kernels[kernel].groups;
     result.steps[i].kinds = result.modules[module_of[kernel]].bindings;
-    result.steps[i].label = plan::label(plan_, plan_.steps[i]);
+    result.steps[i].label = plan::label(plan_, *steps[i]);
   }
   return result;
 }
@@ -34161,8 +34313,9 @@ MEGANEURA_INLINE void program::check_limits(const generated& kernels) const {
     if (reason.empty()) continue;
     fail(error_category::unsupported, "kernel \"{}\" cannot run on {}: {}", module.name, facts.name, reason);
   }
-  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-    const plan::step& s = plan_.steps[i];
+  const std::vector<const plan::step*> steps = plan_.all_steps();
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const plan::step& s = *steps[i];
     if (s.kind == plan::step::copy) continue;
     std::string reason = vulkan::reason_to_refuse(facts, kernels.steps[i].groups);
     for (std::size_t k = 0; reason.empty() && k < s.bindings.size(); ++k) {
@@ -34186,8 +34339,9 @@ MEGANEURA_INLINE void program::create_pipelines(generated& kernels) const {
             : device_.cache_file().empty() ? "; they are kept nowhere, as the cache on disk is off"
                                            : "; the next process reads them from " + device_.cache_file());
   const std::vector<vulkan::pipeline> created = device_.create_pipelines(kernels.modules);
-  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-    if (plan_.steps[i].kind != plan::step::copy) kernels.steps[i].pipeline = created[kernels.module_of[i]];
+  const std::vector<const plan::step*> steps = plan_.all_steps();
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i]->kind != plan::step::copy) kernels.steps[i].pipeline = created[kernels.module_of[i]];
   }
 }
 
@@ -34202,9 +34356,23 @@ MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels
     if (from != to) commands.copy({from, 0, 0}, {to, 0, 0});
   }
   commands.barrier();  // none where nothing was copied
+  record_steps(commands, s, plan_.steps, kernels);
+  s.commands = commands.finish();
+}
+
+// What is folded reads and writes what both slots share.
+MEGANEURA_INLINE void program::record_folded(std::span<const prepared> kernels) {
+  if (plan_.folded.empty()) return;
+  vulkan::recorder commands(device_);
+  record_steps(commands, slots_[0], plan_.folded, kernels);
+  folded_ = commands.finish();
+}
+
+MEGANEURA_INLINE void program::record_steps(vulkan::recorder& commands, const slot& s,
+                                            std::span<const plan::step> steps, std::span<const prepared> kernels) {
   std::uint32_t group = 0;
-  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-    const plan::step& step = plan_.steps[i];
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const plan::step& step = steps[i];
     if (step.group != group) commands.barrier();
     group = step.group;
     std::vector<vulkan::buffer_range> bindings;
@@ -34219,7 +34387,35 @@ MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels
     }
     commands.dispatch(kernels[i].pipeline, bindings, kernels[i].groups, kernels[i].label);
   }
-  s.commands = commands.finish();
+}
+
+// The parameters and states that a step writes, and those that are read by what is folded.
+MEGANEURA_INLINE void program::find_tensors() {
+  const graph& g = plan_.implementation;
+  const auto add = [&](std::vector<std::size_t>& to, node_id leaf) {
+    const plan::named_tensor* found = weights_.layout().find(g.get<leaf_attribute>(leaf).name);
+    if (found)
+      to.push_back(static_cast<std::size_t>(found - weights_.layout().tensors.data()));  // else a training's own
+  };
+  for (node_id effect : g.effects()) {
+    for (const update& each : g.updates(effect)) add(written_, each.target);
+  }
+  std::vector<bool> is_read(g.size(), false);
+  for (const plan::step& each : plan_.folded) {
+    for (node_id operand : g.operands(each.node)) is_read[operand] = true;
+  }
+  for (node_id id{0}; id < g.size(); ++id) {
+    if (is_read[id] && (g[id].kind == op::parameter || g[id].kind == op::state)) add(folded_from_, id);
+  }
+}
+
+// Before a step.
+MEGANEURA_INLINE void program::submit_folded() {
+  if (plan_.folded.empty()) return;
+  const std::uint64_t changes = weights_.changes(folded_from_);
+  if (folded_at_ == changes) return;
+  (void)device_.submit(folded_);
+  folded_at_ = changes;
 }
 
 MEGANEURA_INLINE std::string program::of_step(std::uint32_t step) const {
@@ -34332,11 +34528,15 @@ MEGANEURA_INLINE std::uint64_t program::submit(std::span<const kernels::step_val
   for (std::size_t i = 0; i < groups; ++i)
     std::memcpy(numbers.mapped(i * plan::tensor_alignment, sizeof(values[i])).data(), &values[i], sizeof(values[i]));
   const std::int64_t submitted = trace_ ? io::monotonic_now() : 0;
+  std::unique_lock<std::mutex> order;
+  if (!plan_.folded.empty() || !written_.empty()) order = weights_.in_order();
+  submit_folded();
   s.timeline = device_.submit(s.commands);
+  if (!plan_.implementation.effects().empty()) weights_.changed(written_);
+  if (order) order.unlock();
   input_set_.assign(input_set_.size(), false);  // only now: a refused step keeps what was set
   s.step = ++steps_;
   if (trace_) trace_->submitted(s.commands, s.step, submitted);
-  if (!plan_.implementation.effects().empty()) weights_.changed();
   if (steps_ == 1) {
     wait_for(s);
     times_.first_step = watch.lap();
@@ -39237,7 +39437,10 @@ class arena_placer {
       placement& p = places_[id];
       p.in_arena = !p.placed;
       p.last_use = draft_.is_output[id] ? never : p.level;
-      for (node_id reader : draft_.readers[id]) p.last_use = std::max(p.last_use, places_[reader].level);
+      for (node_id reader : draft_.readers[id]) {
+        const bool stays = draft_.is_folded[id] && !draft_.is_folded[reader];
+        p.last_use = stays ? never : std::max(p.last_use, places_[reader].level);
+      }
     }
     for (node_id effect : g_.effects()) {
       for (node_id operand : g_.operands(effect))
@@ -39445,7 +39648,7 @@ class balancer {
     }
   }
   [[nodiscard]] bool is_kernel(node_id id) const {
-    return !draft_.is_leaf(id) && !draft_.is_effect(id) && g_[id].kind != op::result;
+    return !draft_.is_there(id) && !draft_.is_effect(id) && g_[id].kind != op::result;
   }
   [[nodiscard]] const kernel_time& time(node_id id) const { return draft_.options.times[id]; }
 
@@ -39474,7 +39677,7 @@ class balancer {
   }
   // Adds a value's bytes, or takes them away, wherever it lives.
   void count(node_id value, std::int64_t sign) {
-    if (draft_.is_leaf(value) || draft_.is_effect(value) || g_.has_several_results(value)) return;
+    if (draft_.is_there(value) || draft_.is_effect(value) || g_.has_several_results(value)) return;
     live_.add(places_[value].level, last_use(value), sign * static_cast<std::int64_t>(tensor_bytes(g_[value])));
   }
   // Moves a kernel if no level has more memory then than the fullest had before.
@@ -39515,7 +39718,7 @@ class balancer {
       if (value == no_id) continue;
       for (node_id reader : draft_.readers[value]) latest = std::min(latest, places_[reader].level - 1);
     }
-    earliest = std::max({earliest, std::uint32_t{1}, from - std::min(from, reach)});
+    earliest = std::max({earliest, draft_.first_level, from - std::min(from, reach)});
     latest = std::min(latest, from + reach);
     if (earliest >= latest) return false;
     groups_[from].remove(time(id));
@@ -39582,6 +39785,25 @@ MEGANEURA_INLINE draft::draft(graph of, const layout& parameters, const plan_opt
   for (node_id effect : g().effects()) {
     for (const update& each : g().updates(effect)) writer[each.target] = effect;
   }
+  is_folded.resize(g().size(), false);
+  if (options.fold) find_folded();
+}
+
+// Nothing of it is a number that the host reads of every step, or assigned to a state.
+MEGANEURA_INLINE void draft::find_folded() {
+  const auto is_known = [&](node_id id) {
+    const op kind = g()[id].kind;
+    if (!is_leaf(id)) return static_cast<bool>(is_folded[id]);
+    return (kind == op::parameter || kind == op::state) && writer[id] == no_id &&
+           result.training.find(g().get<leaf_attribute>(id).name) == nullptr;
+  };
+  const auto may_be = [&](node_id value) { return value == no_id || (!is_result(value) && !read_by_effect[value]); };
+  for (node_id id{0}; id < g().size(); ++id) {
+    if (is_leaf(id) || is_effect(id) || g()[id].kind == op::random) continue;
+    const bool is_part = g()[id].kind == op::result;
+    is_folded[id] =
+        std::ranges::all_of(g().operands(id), is_known) && (is_part || std::ranges::all_of(values_of(id), may_be));
+  }
 }
 
 MEGANEURA_INLINE draft::node_list draft::values_of(node_id id) const {
@@ -39596,7 +39818,7 @@ MEGANEURA_INLINE std::uint64_t draft::kept_for(node_id id, std::uint32_t level) 
   for (node_id operand : g().operands(id)) {
     const auto& others = readers[operand];  // the last of them are the likeliest to need it as long
     const auto last = std::make_reverse_iterator(others.end()), end = std::make_reverse_iterator(others.begin());
-    const bool waits = !is_leaf(operand) && std::all_of(last, end, [&](node_id reader) {
+    const bool waits = !is_there(operand) && std::all_of(last, end, [&](node_id reader) {
       return reader == id || places[reader].level < level;
     });
     if (waits) kept += tensor_bytes(g()[operand]);
@@ -39770,7 +39992,7 @@ class effect_placer {
   }
 
   void order_effect(node_id effect) {
-    std::uint32_t level = 1;
+    std::uint32_t level = draft_.first_level;
     const auto operands = g_.operands(effect);
     for (node_id operand : operands) level = std::max(level, places_[operand].level + 1);
     for (const update& each : g_.updates(effect)) {
@@ -39797,7 +40019,7 @@ class effect_placer {
     return draft_.scratches.size() - 1;
   }
 
-  void save_for_copies(node_id state) { saves_of_[state] = save(state, 1, 1); }
+  void save_for_copies(node_id state) { saves_of_[state] = save(state, draft_.first_level, draft_.first_level); }
 
   // The host reads an output after the step, when this or another program may have written parameters and states: what
   // they were in the step is kept for it.
@@ -39805,7 +40027,8 @@ class effect_placer {
     for (node_id id{0}; id < g_.size(); ++id) {
       if (!draft_.is_output[id] || draft_.is_result(id)) continue;
       if (g_[id].kind != op::parameter && g_[id].kind != op::state) continue;
-      draft_.saved_outputs[id] = save(id, draft_.is_written(id) ? places_[draft_.writer[id]].level : 1, never);
+      draft_.saved_outputs[id] =
+          save(id, draft_.is_written(id) ? places_[draft_.writer[id]].level : draft_.first_level, never);
     }
   }
 
@@ -39831,6 +40054,14 @@ MEGANEURA_INLINE std::uint64_t execution_plan::peak_bytes() const {
   for (std::size_t i = 0; i < area_bytes.size(); ++i)
     total += area_bytes[i] * (is_hosts(static_cast<area>(i)) ? steps_in_flight : 1);
   return total;
+}
+
+MEGANEURA_INLINE std::vector<const step*> execution_plan::all_steps() const {
+  std::vector<const step*> all;
+  for (const std::vector<step>* some : {&folded, &steps}) {
+    for (const step& each : *some) all.push_back(&each);
+  }
+  return all;
 }
 
 MEGANEURA_INLINE std::size_t execution_plan::computed_again() const {
@@ -39901,7 +40132,10 @@ MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, con
   }
   execution_plan whole = detail::planned(all);
   if (whole.peak_bytes() <= options.memory_budget) return whole;
-  return detail::plan_within(std::move(all), whole);
+  if (whole.folded.empty()) return detail::plan_within(std::move(all), whole);
+  plan_options unfolded = options;  // what is folded is kept for good
+  unfolded.fold = false;
+  return make_plan(std::move(whole.implementation), parameters, unfolded, page_bytes);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
@@ -40261,7 +40495,7 @@ MEGANEURA_INLINE void place_results(draft& all) {
     }
     all.copied_results[id] = where;
     if (all.is_leaf(id)) {  // as it was before the step
-      const std::uint32_t level = all.is_written(id) ? all.places[all.writer[id]].level : 1;
+      const std::uint32_t level = all.is_written(id) ? all.places[all.writer[id]].level : all.first_level;
       all.copies.push_back({.order = copy::save, .level = level, .from = id, .to = where});
     } else {
       all.copies.push_back({.order = copy::update, .level = value.level, .from = id, .to = where});
@@ -40280,11 +40514,22 @@ class scheduler {
   explicit scheduler(draft& all) : draft_(all), g_(all.g()), places_(all.places) {}
 
   void run() {
+    find_first_level();
     levels();
     if (draft_.options.late_scheduling) schedule_late();
   }
 
  private:
+  void find_first_level() {
+    std::vector<std::uint32_t> levels(g_.size(), 0);
+    for (node_id id{0}; id < g_.size(); ++id) {
+      if (!draft_.is_folded[id]) continue;
+      for (node_id operand : g_.operands(id)) levels[id] = std::max(levels[id], levels[operand]);
+      levels[id] += g_[id].kind != op::result;
+      draft_.first_level = std::max(draft_.first_level, levels[id] + 1);
+    }
+  }
+
   void levels() {
     for (node_id id{0}; id < g_.size(); ++id) {
       const std::uint64_t most = std::min(draft_.options.max_tensor_bytes, draft_.result.page_bytes);
@@ -40305,9 +40550,9 @@ class scheduler {
         fail(error_category::internal, "plan: node %{} is a {}, which no kernel implements; extraction must replace it",
              id, to_string(kind));
       }
-      std::uint32_t level = 0;
-      for (node_id operand : g_.operands(id)) level = std::max(level, places_[operand].level);
-      places_[id].level = level + 1;
+      std::uint32_t before = draft_.is_folded[id] ? 0 : draft_.first_level - 1;
+      for (node_id operand : g_.operands(id)) before = std::max(before, places_[operand].level);
+      places_[id].level = before + 1;
     }
   }
 
@@ -40317,7 +40562,7 @@ class scheduler {
   void schedule_late() {
     constexpr std::uint32_t short_wait = 6;
     for (node_id id = static_cast<node_id>(g_.size()); id-- > 0;) {
-      if (draft_.is_leaf(id) || draft_.is_effect(id) || g_[id].kind == op::result) continue;
+      if (draft_.is_there(id) || draft_.is_effect(id) || g_[id].kind == op::result) continue;
       std::uint32_t latest = never;
       std::uint64_t bytes = 0;
       for (node_id value : draft_.values_of(id)) latest = std::min(latest, latest_level(value, bytes));
@@ -40356,13 +40601,14 @@ class step_writer {
 
   void run() {
     emit();
-    group();
+    (void)group(draft_.result.folded);
+    draft_.result.groups = group(draft_.result.steps);
     outputs();
   }
 
  private:
-  // Kernels, copies and updates by level; see copy for their order within one. What takes longest begins first: the
-  // launches of the others pass meanwhile.
+  // Kernels, copies and updates by level, of which what is folded has the first ones; see copy for their order within
+  // one. What takes longest begins first: the launches of the others pass meanwhile.
   void emit() {
     struct event {
       std::uint32_t level, order;
@@ -40413,7 +40659,7 @@ class step_writer {
       s.bindings.push_back({draft_.scratches[sums->second].where, usage::write});
       s.bindings.push_back({arrivals_range(draft_.scratch_of(id).arrivals), usage::read_write});
     }
-    draft_.result.steps.push_back(std::move(s));
+    (draft_.is_folded[id] ? draft_.result.folded : draft_.result.steps).push_back(std::move(s));
   }
 
   // Each group of parameters has a set of its own.
@@ -40481,11 +40727,12 @@ class step_writer {
     for (std::size_t i = 0; i < moments; ++i) bytes[index_of(moment_area(i))] = draft_.result.updated.bytes;
   }
 
-  // A new group starts where a step touches bytes that the running group writes, or writes bytes it touches.
-  void group() {
+  // A new group starts where a step touches bytes that the running group writes, or writes bytes it touches. Returns
+  // how many there are.
+  [[nodiscard]] std::uint32_t group(std::vector<step>& steps) const {
     std::vector<interval_set> read(draft_.result.area_bytes.size()), written(read.size());
     std::uint32_t number = 0;
-    for (step& s : draft_.result.steps) {
+    for (step& s : steps) {
       const bool conflicts = std::ranges::any_of(s.bindings, [&](const binding& b) {
         const auto where = index_of(b.where.where);
         const std::uint64_t end = b.where.offset + b.where.bytes;
@@ -40503,7 +40750,7 @@ class step_writer {
       }
       s.group = number;
     }
-    draft_.result.groups = draft_.result.steps.empty() ? 0 : number + 1;
+    return steps.empty() ? 0 : number + 1;
   }
 
   void outputs() {
@@ -41521,7 +41768,7 @@ class extractor {
   void find_cost(enode_id node) {
     const launch_time& launch = table_.launch();
     cost_[node] = table_.time(node).alone;
-    if (table_.launches(node)) cost_[node] += by_groups_ ? launch.dispatch : launch.alone();
+    cost_[node] += !table_.launches(node) ? table_.time(node).busy : by_groups_ ? launch.dispatch : launch.alone();
     if (more_ && !by_groups_) cost_[node] += more_(node);
   }
 
@@ -41848,7 +42095,7 @@ class plan_explainer {
   }
   // The quickest two of the other ways to compute each value.
   void find_others() {
-    const auto time = [&](enode_id id) { return node_time(e_, id, options_.device); };
+    const auto time = [&](enode_id id) { return all_.time_in_step(id, options_.device); };
     for (const egraph::alternative& each :
          egraph::compare({e_, all_.order, all_.roots, time, options_.device.launch}, plan_)) {
       std::vector<egraph::alternative>& known = others_[kernel_of(each.value)];
@@ -41867,7 +42114,8 @@ class plan_explainer {
     for (class_id value : values_of_[id]) (results += results.empty() ? "" : ", ") += name(value);
     fmt::format_to(end, "\n{} = {}{}{} {}{} {}\n", results, path, path.empty() ? "" : ": ", to_string(n.kind),
                    to_string(n.type), to_string(e_.extents(id)), to_string(e_.attribute_of(node)));
-    fmt::format_to(end, "  takes {:.3g} us\n", node_time(e_, node, options_.device).alone * 1e6);
+    fmt::format_to(end, "  takes {:.3g} us{}\n", node_time(e_, node, options_.device).alone * 1e6,
+                   all_.is_folded(node) ? " when parameters change, and nothing of a step" : "");
     add_computed(text, id);
     const std::string operands = read_by(node);
     if (!operands.empty()) fmt::format_to(end, "  reads {}\n", operands);
@@ -49388,11 +49636,11 @@ MEGANEURA_INLINE kernel_set generate(const plan::execution_plan& p, const device
   kernel_set made;
   std::vector<const plan::step*> asked;
   std::map<std::vector<std::int64_t>, std::size_t> known;
-  for (const plan::step& s : p.steps) {
+  for (const plan::step* s : p.all_steps()) {
     made.of_step.push_back(0);
-    if (s.kind == plan::step::copy) continue;
-    const auto [at, is_new] = known.emplace(detail::read_by_generators(p, s), asked.size());
-    if (is_new) asked.push_back(&s);
+    if (s->kind == plan::step::copy) continue;
+    const auto [at, is_new] = known.emplace(detail::read_by_generators(p, *s), asked.size());
+    if (is_new) asked.push_back(s);
     made.of_step.back() = at->second;
   }
   made.kernels.resize(asked.size());
@@ -51901,8 +52149,9 @@ MEGANEURA_INLINE bool step_groups::shift(std::span<const choice_change> changes)
 }
 
 MEGANEURA_INLINE bool step_groups::place(class_id id, std::span<const class_id> before) {
-  const std::uint32_t level = level_by(live_[id].node), next = next_reader(id);
+  const std::uint32_t level = level_by(live_[id].node);
   if (level >= cyclic) return false;
+  const std::uint32_t next = level == 0 ? unknown : next_reader(id);  // nothing waits for what is there
   if (level < next) {
     if (level != level_of(id)) move_along(id, group_at(level));
     return true;

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 namespace meganeura::inline MEGANEURA_ABI::support {
 
@@ -66,7 +67,9 @@ void plan_executor::set_leaf(const std::string& name, const oracle::tensor<doubl
        {std::pair{&plan_.inputs, plan::area::input}, std::pair{&plan_.parameters, plan::area::parameter},
         std::pair{&plan_.training, plan::area::training}}) {
     const plan::named_tensor* tensor = tensors->find(name);
-    if (tensor) store({where, tensor->offset, tensor->bytes}, value, memory_);
+    if (!tensor) continue;
+    store({where, tensor->offset, tensor->bytes}, value, memory_);
+    if (where == plan::area::parameter) is_folded_ = false;
   }
 }
 
@@ -79,17 +82,13 @@ oracle::tensors<double> plan_executor::leaves() const {
 
 oracle::tensors<double> plan_executor::run(const kernels::step_values& values) {
   oracle_.step = values;
-  for (const plan::area scratch : {plan::area::arena, plan::area::gradient, plan::area::results}) {
-    const auto i = static_cast<std::size_t>(scratch);
-    memory_[i].assign(memory_[i].size(), std::byte{0xff});  // NaN, and no sensible integer
-    written_[i].assign(written_[i].size(), false);
+  if (!is_folded_) {
+    forget({});
+    run_groups(plan_.folded);
+    is_folded_ = true;
   }
-  for (std::size_t first = 0; first < plan_.steps.size();) {
-    std::size_t last = first;
-    while (last < plan_.steps.size() && plan_.steps[last].group == plan_.steps[first].group) ++last;
-    run_group(first, last);
-    first = last;
-  }
+  forget(kept());
+  run_groups(plan_.steps);
   oracle::tensors<double> results;
   for (const plan::named_range& output : plan_.outputs) {
     check_written(output.where, plan_.steps.size());
@@ -98,14 +97,59 @@ oracle::tensors<double> plan_executor::run(const kernels::step_values& values) {
   return results;
 }
 
-void plan_executor::run_group(std::size_t first, std::size_t last) {
+// Where what is folded lies that steps read or that is an output.
+std::vector<plan::range> plan_executor::kept() const {
+  std::set<node_id> read;
+  for (const plan::step& s : plan_.steps) {
+    for (const node_id operand : plan_.implementation.operands(s.node)) read.insert(operand);
+  }
+  for (const graph_output& output : plan_.implementation.outputs()) read.insert(output.node);
+  std::vector<plan::range> found;
+  for (const plan::step& s : plan_.folded) {
+    const std::size_t first = plan_.implementation.operands(s.node).size();
+    const std::size_t results = plan_.implementation.results(s.node).size();
+    for (node_id id{0}; id < plan_.implementation.size(); ++id) {
+      const bool is_named =
+          results > 1 && plan_.implementation[id].kind == op::result && plan_.implementation.operand(id, 0) == s.node;
+      if (!read.contains(id) || (id != s.node && !is_named)) continue;
+      const std::size_t number = is_named ? plan_.implementation.get<result_attribute>(id).index : 0;
+      found.push_back(s.bindings[first + number].where);
+    }
+  }
+  return found;
+}
+
+void plan_executor::forget(const std::vector<plan::range>& kept) {
+  for (const plan::area scratch : {plan::area::arena, plan::area::gradient, plan::area::results}) {
+    const auto i = static_cast<std::size_t>(scratch);
+    const std::vector<std::byte> was = memory_[i];
+    memory_[i].assign(memory_[i].size(), std::byte{0xff});  // NaN, and no sensible integer
+    written_[i].assign(written_[i].size(), false);
+    for (const plan::range& each : kept) {
+      if (each.where != scratch) continue;
+      for (std::uint64_t k = each.offset; k < each.offset + each.bytes; ++k)
+        memory_[i][k] = was[k], written_[i][k] = true;
+    }
+  }
+}
+
+void plan_executor::run_groups(const std::vector<plan::step>& steps) {
+  for (std::size_t first = 0; first < steps.size();) {
+    std::size_t last = first;
+    while (last < steps.size() && steps[last].group == steps[first].group) ++last;
+    run_group(steps, first, last);
+    first = last;
+  }
+}
+
+void plan_executor::run_group(const std::vector<plan::step>& steps, std::size_t first, std::size_t last) {
   std::vector<std::size_t> order;
   for (std::size_t i = first; i < last; ++i) order.push_back(i);
-  for (std::size_t i : order) check_group(i, first, last);
+  for (std::size_t i : order) check_group(steps, i, first, last);
   dice_.shuffle(order);
-  for (std::size_t i : order) run_step(plan_.steps[i]);
+  for (std::size_t i : order) run_step(steps[i]);
   for (std::size_t i : order) {
-    for (const plan::binding& b : plan_.steps[i].bindings) {
+    for (const plan::binding& b : steps[i].bindings) {
       if (b.how == plan::usage::read) continue;
       auto& area = written_[plan::index_of(b.where.where)];
       for (std::uint64_t k = 0; k < b.where.bytes; ++k) area[b.where.offset + k] = true;
@@ -119,15 +163,16 @@ void plan_executor::check_written(const plan::range& r, std::size_t step) const 
   for (std::uint64_t k = 0; k < r.bytes; ++k) require(area[r.offset + k], step, "reads a byte nobody wrote");
 }
 
-void plan_executor::check_group(std::size_t index, std::size_t first, std::size_t last) const {
-  const plan::step& s = plan_.steps[index];
+void plan_executor::check_group(const std::vector<plan::step>& steps, std::size_t index, std::size_t first,
+                                std::size_t last) const {
+  const plan::step& s = steps[index];
   for (const plan::binding& b : s.bindings) {
     require(b.where.offset + b.where.bytes <= memory_[plan::index_of(b.where.where)].size(), index,
             "a range leaves its area");
     if (b.how != plan::usage::write && s.kind != plan::step::optimizer) check_written(b.where, index);
     if (b.how == plan::usage::read) continue;
     for (std::size_t j = first; j < last; ++j) {
-      for (const plan::binding& other : plan_.steps[j].bindings) {
+      for (const plan::binding& other : steps[j].bindings) {
         require(&other == &b || !overlap(b.where, other.where) || (j == index && in_place(s)), index,
                 "overlaps another range of its group");
       }

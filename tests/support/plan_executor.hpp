@@ -24,14 +24,18 @@ class plan_executor {
 
   void set_leaf(const std::string& name, const oracle::tensor<double>& value);
   oracle::tensors<double> leaves() const;
-  /// One step of the program; what it returns was read after its last dispatch.
+  /// One step of the program, before it what is folded if a parameter was set since; what it returns was read after its
+  /// last dispatch.
   oracle::tensors<double> run(const kernels::step_values& values);
 
  private:
-  void run_group(std::size_t first, std::size_t last);
+  [[nodiscard]] std::vector<plan::range> kept() const;
+  void forget(const std::vector<plan::range>& kept);
+  void run_groups(const std::vector<plan::step>& steps);
+  void run_group(const std::vector<plan::step>& steps, std::size_t first, std::size_t last);
   void check_written(const plan::range& r, std::size_t step) const;
   // Dispatches of one group may run at once: what one writes no other may touch.
-  void check_group(std::size_t index, std::size_t first, std::size_t last) const;
+  void check_group(const std::vector<plan::step>& steps, std::size_t index, std::size_t first, std::size_t last) const;
   // Whether the kernel may write where it reads as far as it is known here: running it shows the rest.
   [[nodiscard]] bool in_place(const plan::step& s) const;
   void run_step(const plan::step& s);
@@ -48,6 +52,7 @@ class plan_executor {
   oracle::interpreter<double> oracle_;
   std::vector<std::vector<std::byte>> memory_;  // by plan::index_of
   std::vector<std::vector<bool>> written_;
+  bool is_folded_ = false;  // for the parameters as they are
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::support

@@ -7,8 +7,8 @@
 #include <meganeura/runtime/optimizer.hpp>
 
 #include <support/egraph_sample_graphs.hpp>
-#include <support/plan_executor.hpp>
 #include <support/random_graph.hpp>
+#include <support/random_kernels.hpp>
 #include <support/random_program.hpp>
 #include <support/sentence_of.hpp>
 
@@ -26,32 +26,7 @@
 namespace {
 
 using namespace meganeura;
-
-index_map dense(const shape& extents, int source) {
-  index_map found = fusion::detail::dense_access(extents);
-  found.source = source;
-  return found;
-}
-
-// A pointwise region: sin of the sum of its operands; with a second result, their sum, if that is asked for.
-node_id region(graph& g, const std::vector<node_id>& operands, bool two = false) {
-  const shape extents = g[operands[0]].extents;
-  scalar_builder b;
-  region_attribute made{
-      .space = extents, .row_axes = 0, .per_row = false, .program = {}, .accesses = {}, .output = dense(extents, 0)};
-  scalar_ref sum = b.argument(0, dtype::f32);
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    made.accesses.push_back(dense(extents, static_cast<int>(i)));
-    if (i > 0) sum = b.binary(scalar_op::add, sum, b.argument(static_cast<int>(i), dtype::f32));
-  }
-  scalar_ref results[] = {b.unary(scalar_op::sin, sum), sum};
-  made.program = b.finish(std::span(results, two ? 2 : 1));
-  if (two) made.further = {{.value = results[1], .output = dense(extents, 0), .type = dtype::f32, .extents = extents}};
-  return g.add_node(op::region, dtype::f32, extents, made, operands);
-}
-node_id named(graph& g, node_id several, std::size_t index) {
-  return g.add_node(op::result, dtype::f32, g[several].extents, result_attribute{index}, std::span(&several, 1));
-}
+using support::named, support::random_kernels, support::region;
 
 constexpr std::int64_t columns = 1024, bytes_a_value = columns * 4;
 
@@ -78,71 +53,6 @@ graph there_and_back(int layers, bool two = false) {
 }
 
 std::uint64_t arena_of(const plan::execution_plan& p) { return p.area_bytes[plan::index_of(plan::area::arena)]; }
-
-// Kernels of one and of two results that read what others made lately and long ago, states, and gradients.
-graph random_kernels(std::uint64_t seed, int kernels) {
-  support::dice d(seed ^ 0x9e0);
-  graph g;
-  std::vector<node_id> values, pairs;
-  for (const char* name : {"x", "y"}) values.push_back(g.input(name, dtype::f32, {8 * d.between(1, 40)}));
-  const shape size = g[values[0]].extents;
-  values[1] = g.parameter("w", dtype::f32, size);
-  const node_id state = g.state("s", dtype::f32, size);
-  values.push_back(state);
-  for (int i = 0; i < kernels; ++i) {
-    std::vector<node_id> operands;
-    for (std::int64_t n = d.between(1, 3); n > 0; --n) {
-      const auto back = static_cast<std::size_t>(d.below(d.chance(0.6) ? 3 : static_cast<std::int64_t>(values.size())));
-      operands.push_back(values[values.size() - 1 - std::min(back, values.size() - 1)]);
-    }
-    const bool two = d.chance(0.3);
-    const node_id made = region(g, operands, two);
-    if (!two || d.chance(0.8)) values.push_back(two ? named(g, made, 1) : made);
-    if (two) values.push_back(named(g, made, 0));
-  }
-  g.add_output("last", values.back());
-  for (int i = 0; i < 2; ++i) {
-    const node_id value = d.pick(values);
-    if (g.find_output("other") == no_id && d.chance(0.4)) g.add_output("other", value);
-  }
-  if (d.chance(0.5)) g.assign(state, d.pick(values));
-  pairs = {g.find_leaf("w"), d.pick(values)};
-  if (d.chance(0.5)) g.optimizer_step(optimizer(sgd{.learning_rate = 0.5f}).rule(), pairs);
-  return pruned(g);
-}
-
-void compare(const plan::execution_plan& p, const graph& source, support::verdict& v) {
-  plan::verify(p);
-  oracle::tensors<double> leaves;
-  std::uint64_t seed = 0;
-  for (const op kind : {op::input, op::parameter, op::state}) {
-    for (node_id leaf : source.leaves(kind)) {
-      const std::string& name = source.get<leaf_attribute>(leaf).name;
-      leaves[name] = oracle::random_tensor<double>(source[leaf].extents, ++seed);
-      support::round_as_memory(leaves[name]);
-    }
-  }
-  support::plan_executor bytes(p, 1);
-  oracle::interpreter<double> truth(source, leaves);
-  truth.on_stored = [](node_id, oracle::tensor<double>& value) { support::round_as_memory(value); };
-  for (const auto& [name, value] : leaves) bytes.set_leaf(name, value);
-  const auto expected = truth.run(), found = bytes.run({});
-  for (const auto& [name, value] : expected) {
-    ++v.compared;
-    if (found.at(name).values != value.values) v.fail("output \"" + name + "\"");
-  }
-  for (auto& [name, value] : truth.leaves) support::round_as_memory(value);
-  for (const auto& [name, value] : bytes.leaves()) {
-    ++v.compared;
-    if (truth.leaves.at(name).values != value.values) v.fail("\"" + name + "\" after the step");
-  }
-}
-// What a plan computes is what the graph says that it was made of.
-void expect_computes(const plan::execution_plan& p, const graph& source) {
-  support::verdict v;
-  compare(p, source, v);
-  EXPECT_FALSE(v.failed()) << v.text;
-}
 
 // What the sentence of a refusal says is needed.
 std::uint64_t least_budget(const graph& g, const plan::layout& parameters, plan::plan_options options) {
@@ -177,11 +87,11 @@ TEST(plan_memory, plans_of_random_kernels_agree_in_any_budget) {
     if (least < whole.peak_bytes())
       options.memory_budget =
           least + static_cast<std::uint64_t>(d.unit() * static_cast<double>(whole.peak_bytes() - least));
-    if (options.memory_budget < least) return compare(whole, g, v);
+    if (options.memory_budget < least) return support::compare(whole, g, v);
     const plan::execution_plan p = plan::make_plan(g, parameters, options);
     if (p.peak_bytes() > options.memory_budget) v.fail("more than the budget");
     again += p.computed_again();
-    compare(p, g, v);
+    support::compare(p, g, v);
   };
   support::fuzz(300, run, [](int steps, int, std::uint64_t seed) { return to_text(random_kernels(seed, 4 * steps)); });
   EXPECT_GT(again, 100u);
@@ -202,7 +112,7 @@ TEST(plan_memory, values_are_computed_again_where_they_would_wait) {
       EXPECT_GE(p.computed_again(), std::max(before, std::size_t{4})) << values << " values, " << two;
       EXPECT_EQ(p.steps.size(), whole.steps.size() + p.computed_again());
       EXPECT_EQ(p.groups, whole.groups) << "what is computed again runs beside the way back";
-      expect_computes(p, g);
+      support::expect_computes(p, g);
       before = p.computed_again();
     }
   }
@@ -248,7 +158,7 @@ TEST(plan_memory, the_cheapest_is_computed_again_first) {
       std::ranges::find_if(p.steps, [&](const plan::step& s) { return p.implementation[s.node].turn > 0; });
   EXPECT_EQ(p.implementation.get<leaf_attribute>(p.implementation.operand(again->node, 0)).name, "z");
   EXPECT_NE(plan::label(p, *again).find(" again"), std::string::npos);
-  expect_computes(p, g);
+  support::expect_computes(p, g);
 }
 
 TEST(plan_memory, what_the_host_reads_is_kept) {
@@ -294,7 +204,7 @@ TEST(plan_memory, steps_of_training_agree_in_any_budget) {
         const plan::execution_plan p = plan::make_plan(chosen, parameters, options);
         EXPECT_LE(p.peak_bytes(), options.memory_budget);
         again += p.computed_again();
-        expect_computes(p, chosen);
+        support::expect_computes(p, chosen);
       } catch (const error& e) {
         EXPECT_EQ(e.category(), error_category::out_of_memory) << e.what();
         ++refused;

@@ -13,7 +13,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
-/// Of a node; infinite for what no kernel computes.
+/// Of a node; infinite for what no kernel computes. What is `alone` for no time is not launched, and then `busy` tells
+/// equal ways apart.
 using node_time = std::function<kernel_time(enode_id)>;
 
 /// Made once for all the choices that are made of an e-graph, which may get more classes from there on. Errors:
@@ -57,7 +58,7 @@ class choice_table {
   }
   [[nodiscard]] bool launches(enode_id node) const {
     const op_stage stage = info(g_.node(node).kind).stage;
-    return stage != op_stage::leaf && stage != op_stage::projection;
+    return stage != op_stage::leaf && stage != op_stage::projection && times_[node].alone != 0;
   }
 
   /// Takes in a class of one node, a region with several results, and the nodes that name these.

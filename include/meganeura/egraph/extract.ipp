@@ -131,7 +131,7 @@ class extractor {
   void find_cost(enode_id node) {
     const launch_time& launch = table_.launch();
     cost_[node] = table_.time(node).alone;
-    if (table_.launches(node)) cost_[node] += by_groups_ ? launch.dispatch : launch.alone();
+    cost_[node] += !table_.launches(node) ? table_.time(node).busy : by_groups_ ? launch.dispatch : launch.alone();
     if (more_ && !by_groups_) cost_[node] += more_(node);
   }
 

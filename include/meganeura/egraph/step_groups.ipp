@@ -259,8 +259,9 @@ MEGANEURA_INLINE bool step_groups::shift(std::span<const choice_change> changes)
 }
 
 MEGANEURA_INLINE bool step_groups::place(class_id id, std::span<const class_id> before) {
-  const std::uint32_t level = level_by(live_[id].node), next = next_reader(id);
+  const std::uint32_t level = level_by(live_[id].node);
   if (level >= cyclic) return false;
+  const std::uint32_t next = level == 0 ? unknown : next_reader(id);  // nothing waits for what is there
   if (level < next) {
     if (level != level_of(id)) move_along(id, group_at(level));
     return true;

@@ -91,7 +91,7 @@ class plan_explainer {
   }
   // The quickest two of the other ways to compute each value.
   void find_others() {
-    const auto time = [&](enode_id id) { return node_time(e_, id, options_.device); };
+    const auto time = [&](enode_id id) { return all_.time_in_step(id, options_.device); };
     for (const egraph::alternative& each :
          egraph::compare({e_, all_.order, all_.roots, time, options_.device.launch}, plan_)) {
       std::vector<egraph::alternative>& known = others_[kernel_of(each.value)];
@@ -110,7 +110,8 @@ class plan_explainer {
     for (class_id value : values_of_[id]) (results += results.empty() ? "" : ", ") += name(value);
     fmt::format_to(end, "\n{} = {}{}{} {}{} {}\n", results, path, path.empty() ? "" : ": ", to_string(n.kind),
                    to_string(n.type), to_string(e_.extents(id)), to_string(e_.attribute_of(node)));
-    fmt::format_to(end, "  takes {:.3g} us\n", node_time(e_, node, options_.device).alone * 1e6);
+    fmt::format_to(end, "  takes {:.3g} us{}\n", node_time(e_, node, options_.device).alone * 1e6,
+                   all_.is_folded(node) ? " when parameters change, and nothing of a step" : "");
     add_computed(text, id);
     const std::string operands = read_by(node);
     if (!operands.empty()) fmt::format_to(end, "  reads {}\n", operands);

@@ -41,6 +41,8 @@ struct optimize_options {
   std::size_t region_forms = 16;                  // fused kernels that are kept for one value
   int search_passes = 8;    // over all values, in search of a cheaper choice; 0: a greedy one, values one by one
   device_profile device{};  // what costs are of
+  bool fold = false;        // what depends on parameters and constants alone takes no time of a step, as in plans made
+                            // with plan_options::fold; a program sets it
   bool explain = false;     // write optimize_report::explain
 };
 

@@ -274,6 +274,54 @@ inline void count_kernels(const engine& e, const extraction& plan, std::span<rul
 
 }  // namespace detail
 
+MEGANEURA_INLINE bool saturated_graph::is_folded(enode_id id) const {
+  if (folded.empty() || graph.node(id).kind == op::random) return false;
+  const op_stage stage = info(graph.node(id).kind).stage;
+  if (stage == op_stage::leaf || stage == op_stage::effect) return false;
+  return std::ranges::all_of(graph.operands(id), [&](class_id operand) { return is_folded_class(operand); });
+}
+
+MEGANEURA_INLINE kernel_time saturated_graph::time_in_step(enode_id id, const device_profile& device) const {
+  const kernel_time all = node_time(graph, id, device);
+  constexpr double hardly = 1e-3, never = std::numeric_limits<double>::infinity();
+  const op_stage stage = info(graph.node(id).kind).stage;
+  if (folded.empty() || stage == op_stage::leaf || !std::isfinite(all.alone)) return all;
+  if (is_folded(id)) return {.alone = 0, .busy = hardly * all.alone};
+  const bool is_of_new = stage == op_stage::projection && graph.find(graph.operand(id, 0)) >= folded.size();
+  return is_folded_class(graph.node(id).owner) && !is_of_new ? kernel_time{never, never} : all;
+}
+
+namespace detail {
+
+// Parameters and states that no step of the graph changes, and what a kernel can compute that reads nothing else.
+inline void find_folded(const graph& g, const device_profile& device, saturated_graph& all) {
+  all.folded.assign(all.graph.class_slots(), false);
+  std::vector<bool> is_written(g.size(), false);
+  for (node_id effect : g.effects()) {
+    for (const update& each : g.updates(effect)) is_written[each.target] = true;
+  }
+  for (const op kind : {op::parameter, op::state}) {
+    for (node_id id : g.leaves(kind)) {
+      if (!is_written[id] && all.classes[id] != no_id) all.folded[all.graph.find(all.classes[id])] = true;
+    }
+  }
+  for (bool is_new = true; is_new;) {  // once, or a little more where classes are not listed operands first
+    is_new = false;
+    for (class_id id : all.order) {
+      const class_id known = all.graph.find(id);
+      const auto& nodes = all.graph[known].nodes;
+      const auto counts = [&](enode_id node) {
+        return !all.graph.node(node).dead && all.is_folded(node) &&
+               std::isfinite(node_time(all.graph, node, device).alone);
+      };
+      if (all.folded[known] || std::ranges::none_of(nodes, counts)) continue;
+      all.folded[known] = is_new = true;
+    }
+  }
+}
+
+}  // namespace detail
+
 MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options& options, optimize_report& report) {
   detail::check(options.device);
   if (options.precision != precision::exact && options.precision != precision::fast) {
@@ -302,6 +350,7 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   report.implement_ms = phase.lap();
   result.order = pass.order();
   result.missed = pass.missed();
+  if (options.fold) detail::find_folded(g, options.device, result);
   for (std::size_t i = 0; i < pass.applied().size(); ++i) {
     report.rules.push_back({rules[i].name, pass.applied()[i], pass.applied()[i]});
   }
@@ -382,7 +431,7 @@ inline extraction choose_without(saturated_graph& all, const egraph::choice_tabl
 // such whose weights are many, what comes of these.
 MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options& options) {
   detail::left_out without{.prologues = true};
-  const auto time = [&](enode_id id) { return node_time(all.graph, id, options.device); };
+  const auto time = [&](enode_id id) { return all.time_in_step(id, options.device); };
   std::optional<egraph::choice_table> table;
   const auto choose_without = [&](const detail::left_out& more) {
     if (!table || !table->is_current()) table.emplace(all.graph, all.order, all.roots, time, options.device.launch);

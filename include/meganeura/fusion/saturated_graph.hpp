@@ -18,7 +18,19 @@ struct saturated_graph {
   std::vector<class_id> roots;    // outputs, then effects
   std::vector<class_id> order;    // classes the roots reach, operands before users
   std::vector<missed_fusion> missed;
-  rule_mask enabled;  // the rules that were not left out
+  rule_mask enabled;         // the rules that were not left out
+  std::vector<bool> folded;  // classes that depend on parameters and constants alone; empty: nothing is folded
+
+  /// Whether a node is computed when parameters change, and not in each step: where it reads nothing else.
+  [[nodiscard]] bool is_folded(enode_id id) const;
+  /// Of a step; of what is folded no launch, and little that tells ways to compute the same apart. Infinite for what
+  /// would compute in each step what can be folded.
+  [[nodiscard]] kernel_time time_in_step(enode_id id, const device_profile& device) const;
+
+  [[nodiscard]] bool is_folded_class(class_id id) const {
+    const class_id known = graph.find(id);
+    return known < folded.size() && folded[known];
+  }
 };
 [[nodiscard]] saturated_graph saturate(const graph& g, const optimize_options& options, optimize_report& report);
 

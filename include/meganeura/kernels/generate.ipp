@@ -123,11 +123,11 @@ MEGANEURA_INLINE kernel_set generate(const plan::execution_plan& p, const device
   kernel_set made;
   std::vector<const plan::step*> asked;
   std::map<std::vector<std::int64_t>, std::size_t> known;
-  for (const plan::step& s : p.steps) {
+  for (const plan::step* s : p.all_steps()) {
     made.of_step.push_back(0);
-    if (s.kind == plan::step::copy) continue;
-    const auto [at, is_new] = known.emplace(detail::read_by_generators(p, s), asked.size());
-    if (is_new) asked.push_back(&s);
+    if (s->kind == plan::step::copy) continue;
+    const auto [at, is_new] = known.emplace(detail::read_by_generators(p, *s), asked.size());
+    if (is_new) asked.push_back(s);
     made.of_step.back() = at->second;
   }
   made.kernels.resize(asked.size());

@@ -35,7 +35,10 @@ class arena_placer {
       placement& p = places_[id];
       p.in_arena = !p.placed;
       p.last_use = draft_.is_output[id] ? never : p.level;
-      for (node_id reader : draft_.readers[id]) p.last_use = std::max(p.last_use, places_[reader].level);
+      for (node_id reader : draft_.readers[id]) {
+        const bool stays = draft_.is_folded[id] && !draft_.is_folded[reader];
+        p.last_use = stays ? never : std::max(p.last_use, places_[reader].level);
+      }
     }
     for (node_id effect : g_.effects()) {
       for (node_id operand : g_.operands(effect))

@@ -42,7 +42,7 @@ class balancer {
     }
   }
   [[nodiscard]] bool is_kernel(node_id id) const {
-    return !draft_.is_leaf(id) && !draft_.is_effect(id) && g_[id].kind != op::result;
+    return !draft_.is_there(id) && !draft_.is_effect(id) && g_[id].kind != op::result;
   }
   [[nodiscard]] const kernel_time& time(node_id id) const { return draft_.options.times[id]; }
 
@@ -71,7 +71,7 @@ class balancer {
   }
   // Adds a value's bytes, or takes them away, wherever it lives.
   void count(node_id value, std::int64_t sign) {
-    if (draft_.is_leaf(value) || draft_.is_effect(value) || g_.has_several_results(value)) return;
+    if (draft_.is_there(value) || draft_.is_effect(value) || g_.has_several_results(value)) return;
     live_.add(places_[value].level, last_use(value), sign * static_cast<std::int64_t>(tensor_bytes(g_[value])));
   }
   // Moves a kernel if no level has more memory then than the fullest had before.
@@ -112,7 +112,7 @@ class balancer {
       if (value == no_id) continue;
       for (node_id reader : draft_.readers[value]) latest = std::min(latest, places_[reader].level - 1);
     }
-    earliest = std::max({earliest, std::uint32_t{1}, from - std::min(from, reach)});
+    earliest = std::max({earliest, draft_.first_level, from - std::min(from, reach)});
     latest = std::min(latest, from + reach);
     if (earliest >= latest) return false;
     groups_[from].remove(time(id));

@@ -55,6 +55,8 @@ struct draft {
   [[nodiscard]] bool is_leaf(node_id id) const { return info(g()[id].kind).stage == op_stage::leaf; }
   [[nodiscard]] bool is_effect(node_id id) const { return info(g()[id].kind).stage == op_stage::effect; }
   [[nodiscard]] bool is_written(node_id id) const { return is_leaf(id) && writer[id] != no_id; }
+  /// Whether its value is there when a step begins.
+  [[nodiscard]] bool is_there(node_id id) const { return is_leaf(id) || is_folded[id]; }
   /// Whether it is a number that the host reads of every step.
   [[nodiscard]] bool is_result(node_id id) const {
     return is_output[id] && g()[id].type == dtype::f32 && g()[id].extents.rank() == 0;
@@ -68,6 +70,7 @@ struct draft {
     const auto* product = std::get_if<matmul_attribute>(&g().attribute_of(id));
     return product ? fusion::scratch_of(product->schedule, fusion::extents_of(*product)) : fusion::product_scratch();
   }
+  void find_folded();
   /// Bytes of operands that live longer if a node runs at a later level.
   [[nodiscard]] std::uint64_t kept_for(node_id id, std::uint32_t level) const;
   /// Whether a kernel reads each element of an operand only for the element of the result at the same place, so that
@@ -83,7 +86,9 @@ struct draft {
   std::vector<placement> places;
   std::vector<node_list> readers;  // effects are none
   std::vector<bool> is_output, read_by_effect;
-  std::vector<node_id> writer;  // of a leaf: the effect that overwrites it
+  std::vector<bool> is_folded;    // computed when parameters change
+  std::uint32_t first_level = 1;  // of a step: what is folded has those before
+  std::vector<node_id> writer;    // of a leaf: the effect that overwrites it
   std::vector<copy> copies;
   std::vector<scratch> scratches;
   std::unordered_map<node_id, std::size_t> saved_outputs;         // scratch that holds a leaf's old value

@@ -36,6 +36,25 @@ MEGANEURA_INLINE draft::draft(graph of, const layout& parameters, const plan_opt
   for (node_id effect : g().effects()) {
     for (const update& each : g().updates(effect)) writer[each.target] = effect;
   }
+  is_folded.resize(g().size(), false);
+  if (options.fold) find_folded();
+}
+
+// Nothing of it is a number that the host reads of every step, or assigned to a state.
+MEGANEURA_INLINE void draft::find_folded() {
+  const auto is_known = [&](node_id id) {
+    const op kind = g()[id].kind;
+    if (!is_leaf(id)) return static_cast<bool>(is_folded[id]);
+    return (kind == op::parameter || kind == op::state) && writer[id] == no_id &&
+           result.training.find(g().get<leaf_attribute>(id).name) == nullptr;
+  };
+  const auto may_be = [&](node_id value) { return value == no_id || (!is_result(value) && !read_by_effect[value]); };
+  for (node_id id{0}; id < g().size(); ++id) {
+    if (is_leaf(id) || is_effect(id) || g()[id].kind == op::random) continue;
+    const bool is_part = g()[id].kind == op::result;
+    is_folded[id] =
+        std::ranges::all_of(g().operands(id), is_known) && (is_part || std::ranges::all_of(values_of(id), may_be));
+  }
 }
 
 MEGANEURA_INLINE draft::node_list draft::values_of(node_id id) const {
@@ -50,7 +69,7 @@ MEGANEURA_INLINE std::uint64_t draft::kept_for(node_id id, std::uint32_t level) 
   for (node_id operand : g().operands(id)) {
     const auto& others = readers[operand];  // the last of them are the likeliest to need it as long
     const auto last = std::make_reverse_iterator(others.end()), end = std::make_reverse_iterator(others.begin());
-    const bool waits = !is_leaf(operand) && std::all_of(last, end, [&](node_id reader) {
+    const bool waits = !is_there(operand) && std::all_of(last, end, [&](node_id reader) {
       return reader == id || places[reader].level < level;
     });
     if (waits) kept += tensor_bytes(g()[operand]);

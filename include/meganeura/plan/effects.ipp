@@ -127,7 +127,7 @@ class effect_placer {
   }
 
   void order_effect(node_id effect) {
-    std::uint32_t level = 1;
+    std::uint32_t level = draft_.first_level;
     const auto operands = g_.operands(effect);
     for (node_id operand : operands) level = std::max(level, places_[operand].level + 1);
     for (const update& each : g_.updates(effect)) {
@@ -154,7 +154,7 @@ class effect_placer {
     return draft_.scratches.size() - 1;
   }
 
-  void save_for_copies(node_id state) { saves_of_[state] = save(state, 1, 1); }
+  void save_for_copies(node_id state) { saves_of_[state] = save(state, draft_.first_level, draft_.first_level); }
 
   // The host reads an output after the step, when this or another program may have written parameters and states: what
   // they were in the step is kept for it.
@@ -162,7 +162,8 @@ class effect_placer {
     for (node_id id{0}; id < g_.size(); ++id) {
       if (!draft_.is_output[id] || draft_.is_result(id)) continue;
       if (g_[id].kind != op::parameter && g_[id].kind != op::state) continue;
-      draft_.saved_outputs[id] = save(id, draft_.is_written(id) ? places_[draft_.writer[id]].level : 1, never);
+      draft_.saved_outputs[id] =
+          save(id, draft_.is_written(id) ? places_[draft_.writer[id]].level : draft_.first_level, never);
     }
   }
 

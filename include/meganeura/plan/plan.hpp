@@ -85,6 +85,7 @@ struct execution_plan {
   graph implementation;
   std::vector<step> steps;
   std::uint32_t groups = 0;
+  std::vector<step> folded;      // run before a step if a parameter changed since they ran, see plan_options::fold
   double predicted_seconds = 0;  // of a step, group by group; 0 where plan_options::times are not known
   layout inputs, parameters;     // states are among the parameters
   layout training;               // states of the training alone
@@ -93,6 +94,8 @@ struct execution_plan {
   std::vector<std::uint64_t> area_bytes = std::vector<std::uint64_t>(index_of(area::moments));  // by index_of
   std::uint64_t page_bytes = unlimited_page;  // of one buffer, see paged: no range crosses a multiple of it
   std::uint64_t unaliased_arena_bytes = 0;    // what the arena would be without sharing
+  /// Those that are folded, and behind them those of each step.
+  [[nodiscard]] std::vector<const step*> all_steps() const;
   /// Dispatches of what was computed in this step before, see plan_options::memory_budget.
   [[nodiscard]] std::size_t computed_again() const;
   /// Bytes of a program on the device, known before any allocation: parameters, optimiser state and what each of the
@@ -107,7 +110,8 @@ struct plan_options {
   std::uint64_t max_tensor_bytes = 0xffffffff;   // a longer tensor is refused
   std::uint64_t max_binding_bytes = 0xffffffff;  // a longer run of parameters is updated in pieces
   bool in_place = true;                          // a pointwise kernel may overwrite an operand it is the last to read
-  bool balance = true;               // run a node where the step gets quickest by `times`, in about as much memory
+  bool fold = false;    // compute what depends on parameters and constants alone when these change, not in each step
+  bool balance = true;  // run a node where the step gets quickest by `times`, in about as much memory
   std::vector<kernel_time> times{};  // of each node of the graph, see optimize_report; empty if not known
   launch_time launch{};              // beside these
   /// Bytes that execution_plan::peak_bytes() is to stay within; 0: whatever is needed. What is not read for long is

@@ -17,6 +17,14 @@ MEGANEURA_INLINE std::uint64_t execution_plan::peak_bytes() const {
   return total;
 }
 
+MEGANEURA_INLINE std::vector<const step*> execution_plan::all_steps() const {
+  std::vector<const step*> all;
+  for (const std::vector<step>* some : {&folded, &steps}) {
+    for (const step& each : *some) all.push_back(&each);
+  }
+  return all;
+}
+
 MEGANEURA_INLINE std::size_t execution_plan::computed_again() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(steps, [&](const step& each) { return implementation[each.node].turn > 0; }));
@@ -85,7 +93,10 @@ MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, con
   }
   execution_plan whole = detail::planned(all);
   if (whole.peak_bytes() <= options.memory_budget) return whole;
-  return detail::plan_within(std::move(all), whole);
+  if (whole.folded.empty()) return detail::plan_within(std::move(all), whole);
+  plan_options unfolded = options;  // what is folded is kept for good
+  unfolded.fold = false;
+  return make_plan(std::move(whole.implementation), parameters, unfolded, page_bytes);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan

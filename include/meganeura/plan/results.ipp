@@ -21,7 +21,7 @@ MEGANEURA_INLINE void place_results(draft& all) {
     }
     all.copied_results[id] = where;
     if (all.is_leaf(id)) {  // as it was before the step
-      const std::uint32_t level = all.is_written(id) ? all.places[all.writer[id]].level : 1;
+      const std::uint32_t level = all.is_written(id) ? all.places[all.writer[id]].level : all.first_level;
       all.copies.push_back({.order = copy::save, .level = level, .from = id, .to = where});
     } else {
       all.copies.push_back({.order = copy::update, .level = value.level, .from = id, .to = where});

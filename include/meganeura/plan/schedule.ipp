@@ -18,11 +18,22 @@ class scheduler {
   explicit scheduler(draft& all) : draft_(all), g_(all.g()), places_(all.places) {}
 
   void run() {
+    find_first_level();
     levels();
     if (draft_.options.late_scheduling) schedule_late();
   }
 
  private:
+  void find_first_level() {
+    std::vector<std::uint32_t> levels(g_.size(), 0);
+    for (node_id id{0}; id < g_.size(); ++id) {
+      if (!draft_.is_folded[id]) continue;
+      for (node_id operand : g_.operands(id)) levels[id] = std::max(levels[id], levels[operand]);
+      levels[id] += g_[id].kind != op::result;
+      draft_.first_level = std::max(draft_.first_level, levels[id] + 1);
+    }
+  }
+
   void levels() {
     for (node_id id{0}; id < g_.size(); ++id) {
       const std::uint64_t most = std::min(draft_.options.max_tensor_bytes, draft_.result.page_bytes);
@@ -43,9 +54,9 @@ class scheduler {
         fail(error_category::internal, "plan: node %{} is a {}, which no kernel implements; extraction must replace it",
              id, to_string(kind));
       }
-      std::uint32_t level = 0;
-      for (node_id operand : g_.operands(id)) level = std::max(level, places_[operand].level);
-      places_[id].level = level + 1;
+      std::uint32_t before = draft_.is_folded[id] ? 0 : draft_.first_level - 1;
+      for (node_id operand : g_.operands(id)) before = std::max(before, places_[operand].level);
+      places_[id].level = before + 1;
     }
   }
 
@@ -55,7 +66,7 @@ class scheduler {
   void schedule_late() {
     constexpr std::uint32_t short_wait = 6;
     for (node_id id = static_cast<node_id>(g_.size()); id-- > 0;) {
-      if (draft_.is_leaf(id) || draft_.is_effect(id) || g_[id].kind == op::result) continue;
+      if (draft_.is_there(id) || draft_.is_effect(id) || g_[id].kind == op::result) continue;
       std::uint32_t latest = never;
       std::uint64_t bytes = 0;
       for (node_id value : draft_.values_of(id)) latest = std::min(latest, latest_level(value, bytes));

@@ -18,13 +18,14 @@ class step_writer {
 
   void run() {
     emit();
-    group();
+    (void)group(draft_.result.folded);
+    draft_.result.groups = group(draft_.result.steps);
     outputs();
   }
 
  private:
-  // Kernels, copies and updates by level; see copy for their order within one. What takes longest begins first: the
-  // launches of the others pass meanwhile.
+  // Kernels, copies and updates by level, of which what is folded has the first ones; see copy for their order within
+  // one. What takes longest begins first: the launches of the others pass meanwhile.
   void emit() {
     struct event {
       std::uint32_t level, order;
@@ -75,7 +76,7 @@ class step_writer {
       s.bindings.push_back({draft_.scratches[sums->second].where, usage::write});
       s.bindings.push_back({arrivals_range(draft_.scratch_of(id).arrivals), usage::read_write});
     }
-    draft_.result.steps.push_back(std::move(s));
+    (draft_.is_folded[id] ? draft_.result.folded : draft_.result.steps).push_back(std::move(s));
   }
 
   // Each group of parameters has a set of its own.
@@ -143,11 +144,12 @@ class step_writer {
     for (std::size_t i = 0; i < moments; ++i) bytes[index_of(moment_area(i))] = draft_.result.updated.bytes;
   }
 
-  // A new group starts where a step touches bytes that the running group writes, or writes bytes it touches.
-  void group() {
+  // A new group starts where a step touches bytes that the running group writes, or writes bytes it touches. Returns
+  // how many there are.
+  [[nodiscard]] std::uint32_t group(std::vector<step>& steps) const {
     std::vector<interval_set> read(draft_.result.area_bytes.size()), written(read.size());
     std::uint32_t number = 0;
-    for (step& s : draft_.result.steps) {
+    for (step& s : steps) {
       const bool conflicts = std::ranges::any_of(s.bindings, [&](const binding& b) {
         const auto where = index_of(b.where.where);
         const std::uint64_t end = b.where.offset + b.where.bytes;
@@ -165,7 +167,7 @@ class step_writer {
       }
       s.group = number;
     }
-    draft_.result.groups = draft_.result.steps.empty() ? 0 : number + 1;
+    return steps.empty() ? 0 : number + 1;
   }
 
   void outputs() {

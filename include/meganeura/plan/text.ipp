@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -75,11 +76,13 @@ MEGANEURA_INLINE std::string label(const execution_plan& p, const step& s) {
   return fmt::format("{}{}{}", path, path.empty() ? "" : ": ", description(p, s));
 }
 
-MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
+namespace detail {
+
+inline std::string to_text(const execution_plan& p, const std::vector<step>& steps, std::string_view of_group) {
   std::string text;
   std::uint32_t group = ~0u;
-  for (const step& s : p.steps) {
-    if (s.group != group) text += fmt::format("group {}\n", group = s.group);
+  for (const step& s : steps) {
+    if (s.group != group) text += fmt::format("{} {}\n", of_group, group = s.group);
     const node& n = p.implementation[s.node];
     text += fmt::format("  {} = %{} {}{} {}\n   ", label(p, s), s.node, to_string(n.type), to_string(n.extents),
                         to_string(p.implementation.attribute_of(s.node)));
@@ -90,6 +93,14 @@ MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
     }
     text += '\n';
   }
+  return text;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
+  std::string text = detail::to_text(p, p.folded, "when parameters change, group");
+  text += detail::to_text(p, p.steps, "group");
   for (const named_range& output : p.outputs) {
     text +=
         fmt::format("output \"{}\" {}{} = {}[{}+{}]\n", output.name, to_string(output.type), to_string(output.extents),
@@ -98,9 +109,12 @@ MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
   for (std::size_t i = 0; i < p.area_bytes.size(); ++i) {
     if (p.area_bytes[i]) text += fmt::format("{}: {} bytes\n", to_string(static_cast<area>(i)), p.area_bytes[i]);
   }
-  return text +
-         fmt::format("{} dispatches in {} groups, {} of them again, {} bytes; the arena without sharing: {} bytes\n",
-                     p.steps.size(), p.groups, p.computed_again(), p.peak_bytes(), p.unaliased_arena_bytes);
+  return text + fmt::format(
+                    "{} dispatches in {} groups, {} of them again, {} more when parameters change, {} bytes; the arena "
+                    "without "
+                    "sharing: {} bytes\n",
+                    p.steps.size(), p.groups, p.computed_again(), p.folded.size(), p.peak_bytes(),
+                    p.unaliased_arena_bytes);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan

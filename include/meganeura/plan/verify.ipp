@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -34,8 +35,15 @@ class replay {
   }
 
   void run() {
-    for (at_ = 0; at_ < plan_.steps.size(); ++at_) {
-      const step& s = plan_.steps[at_];
+    for (const step& s : plan_.folded) {
+      check(s.kind == step::kernel && g()[s.node].kind != op::random, "what is folded depends on the step");
+      check_group(s);
+      compute(s);
+      ++at_;
+    }
+    for (auto* touched : {&read_, &written_}) touched->assign(contents_.size(), {});
+    group_ = 0;
+    for (const step& s : plan_.steps) {
       check_group(s);
       if (s.kind == step::optimizer)
         update(s);
@@ -43,8 +51,11 @@ class replay {
         copy(s);
       else
         compute(s);
+      ++at_;
     }
     check_results();
+    for (const auto& [id, where] : kept_)
+      check(holds(where, id), "a step overwrites what is folded, which the next one reads");
   }
 
  private:
@@ -147,6 +158,12 @@ class replay {
       check(s.bindings[i].how == usage::read && s.bindings[i].where.bytes == needed_bytes(operands[i]),
             "an operand is not bound as it is");
       check(holds(s.bindings[i].where, operands[i]), "a range is read that does not hold the operand");
+      if (is_folding()) {
+        check(folded_values_.contains(operands[i]) || is_unchanged(operands[i]),
+              "what is folded reads what changes from step to step");
+      } else if (folded_values_.contains(operands[i])) {
+        kept_.emplace(operands[i], s.bindings[i].where);
+      }
     }
     const std::size_t results = g().results(s.node).size();
     check(s.bindings.size() >= operands.size() + results, "a kernel has too few bindings");
@@ -200,6 +217,18 @@ class replay {
     const range& where = s.bindings.at(binding).where;
     check(where.bytes == needed_bytes(id), "a result is not bound as it is");
     write(where, id);
+    if (!is_folding()) return;
+    check(where.where == area::arena, "what is folded lies where the host or other programs write");
+    folded_values_.insert(id);
+  }
+  [[nodiscard]] bool is_folding() const { return at_ < plan_.folded.size(); }
+  // A parameter or a state of the model that no effect overwrites.
+  [[nodiscard]] bool is_unchanged(node_id id) const {
+    const auto found = leaves_.find(id);
+    if (found == leaves_.end() || found->second.where != area::parameter) return false;
+    return std::ranges::none_of(g().effects(), [&](node_id effect) {
+      return std::ranges::any_of(g().updates(effect), [&](const meganeura::update& each) { return each.target == id; });
+    });
   }
 
   // Every read of the operand is of the element that is stored from it, byte for byte; 0 steps along a row mean that a
@@ -316,6 +345,8 @@ class replay {
   const execution_plan& plan_;
   std::vector<intervals> contents_;
   std::map<node_id, range> leaves_;
+  std::set<node_id> folded_values_;
+  std::map<node_id, range> kept_;  // of these, what steps read
   ordered_updates by_offset_;
   touched_bytes read_, written_;  // by the steps of this group so far
   touched_bytes arrived_;         // by all steps so far

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -97,24 +98,31 @@ class parameters {
   /// How often values were written so far, by calls, by steps and by runs that assign states: what was made of an equal
   /// number is not stale.
   [[nodiscard]] std::uint64_t changes() const { return state().changes; }
+  /// The same of some tensors, numbered as in `layout`.
+  [[nodiscard]] std::uint64_t changes(std::span<const std::size_t> of) const;
   /// Who writes into `memory` says so.
-  void changed() { ++state().changes; }
+  void changed(std::span<const std::size_t> those);
+  /// For whoever submits what reads or writes `memory` and tells or asks of changes: what others submit comes before
+  /// both or behind both.
+  [[nodiscard]] std::unique_lock<std::mutex> in_order() const { return std::unique_lock(state().order); }
   explicit operator bool() const { return state_ != nullptr; }
 
  private:
   struct shared_state {
     shared_state(const device& of, plan::layout all, std::uint64_t bytes)
-        : on(of), tensors(std::move(all)), memory(on, bytes), has_values(tensors.tensors.size()) {}
+        : on(of), tensors(std::move(all)), memory(on, bytes), writes(tensors.tensors.size()) {}
     device on;
     plan::layout tensors;
     area_memory memory;
-    std::vector<std::atomic<bool>> has_values;  // by tensor; several threads may share the weights
+    std::vector<std::atomic<std::uint64_t>> writes;  // of each tensor; several threads may share the weights
     std::atomic<std::uint64_t> changes{0};
+    std::mutex order;
   };
   [[nodiscard]] const plan::named_tensor& tensor(std::string_view name) const;
-  [[nodiscard]] std::atomic<bool>& has_values(const plan::named_tensor& of) const {
-    return state().has_values[static_cast<std::size_t>(&of - layout().tensors.data())];
+  [[nodiscard]] std::size_t number_of(const plan::named_tensor& of) const {
+    return static_cast<std::size_t>(&of - layout().tensors.data());
   }
+  [[nodiscard]] bool has_values(const plan::named_tensor& of) const { return state().writes[number_of(of)] != 0; }
   /// errors: invalid_argument for a handle that holds no parameters.
   [[nodiscard]] shared_state& state() const;
   std::shared_ptr<shared_state> state_;

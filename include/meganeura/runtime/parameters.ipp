@@ -14,6 +14,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -291,6 +292,17 @@ MEGANEURA_INLINE std::size_t parameters::count() const {
   return total;
 }
 
+MEGANEURA_INLINE std::uint64_t parameters::changes(std::span<const std::size_t> of) const {
+  std::uint64_t all = 0;
+  for (const std::size_t each : of) all += state().writes[each];
+  return all;
+}
+
+MEGANEURA_INLINE void parameters::changed(std::span<const std::size_t> those) {
+  for (const std::size_t each : those) ++state().writes[each];
+  ++state().changes;
+}
+
 MEGANEURA_INLINE void parameters::check_values(std::string_view asker, std::span<const std::string> names) const try {
   std::vector<std::string> missing;
   for (const std::string& name : names) {
@@ -311,9 +323,9 @@ MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<con
     fail(error_category::invalid_argument, "parameter \"{}\" is {}{}, {} bytes, and was given {} bytes", name,
          to_string(target.type), to_string(target.extents), target.bytes, values.size());
   }
+  const auto lock = in_order();
   memory().write(on(), target.offset, values);
-  has_values(target) = true;
-  changed();
+  changed(std::array{number_of(target)});
 } catch (...) {
   rethrow_as_error("setting a parameter");
 }

@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,8 +31,11 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// How a graph becomes a program, and what of it can be seen. Defaults are for speed.
 struct program_options {
   fusion::optimize_options optimize{};  // which rules may change the graph, and how far the search goes
-  plan::plan_options plan{};            // order and memory; its limits are lowered to what the device has
+  plan::plan_options plan{};            // order and memory; its limits are lowered to what the device has, and `fold`
+                                        // is the one below
   meganeura::precision precision = meganeura::precision::exact;  // of products
+  bool fold = true;  // what depends on parameters and constants alone is computed when these change and kept, not in
+                     // each step; a parameter that the step itself changes is none
   bool device_costs = true;             // weigh kernels by the device; false: by optimize.device as it is
   profiling profile = profiling::none;  // what program::profile tells of; of dispatches where a trace is written
   bool duration = false;                // two timestamps around each step, which cost little
@@ -188,6 +192,11 @@ class program {
   void check_limits(const generated& kernels) const;
   void create_pipelines(generated& kernels) const;
   void record(slot& s, std::span<const prepared> kernels, const program_options& options) const;
+  void record_folded(std::span<const prepared> kernels);
+  static void record_steps(vulkan::recorder& commands, const slot& s, std::span<const plan::step> steps,
+                           std::span<const prepared> kernels);
+  void find_tensors();
+  void submit_folded();
   [[nodiscard]] const slot& latest() const { return slots_[(steps_ + slots_.size() - 1) % slots_.size()]; }
   [[nodiscard]] std::string of_step(std::uint32_t step) const;
   [[nodiscard]] const plan::named_tensor* checked_input(const input_values& input, std::uint32_t step) const;
@@ -212,6 +221,9 @@ class program {
   parameters weights_;
   std::vector<std::string> parameter_names_;  // of those that a step reads
   bool weights_have_values_ = false;
+  std::vector<std::size_t> written_, folded_from_;  // of the parameters' layout: by a step, and for what is folded
+  vulkan::recording folded_;
+  std::optional<std::uint64_t> folded_at_;  // how often the latter were written when it ran last
   meganeura::checks checks_;
   profiling profiled_ = profiling::none;
   bool timed_ = false;

@@ -68,6 +68,7 @@ inline void limit_schedules(device_profile& costs, const device_profile& actual)
 MEGANEURA_INLINE fusion::optimize_options optimization_on(const device& on, const program_options& options) {
   fusion::optimize_options optimization = options.optimize;
   optimization.precision = options.precision;
+  optimization.fold = options.fold;
   std::istringstream disabled(io::environment("MEGANEURA_DISABLE"));
   for (std::string name; std::getline(disabled, name, ',');) {
     if (!name.empty()) optimization.disabled.push_back(name);
@@ -117,6 +118,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   const std::int64_t begin = detail::has_trace(on) ? io::monotonic_now() : 0;
   detail::stopwatch watch;
   plan::plan_options planning = options.plan;
+  planning.fold = options.fold;
   const std::uint64_t range = on.facts().max_storage_range;
   // Pieces behind descriptors are quicker than a flat update by address: Adam's of 160 MB on lavapipe by a fifth.
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, range);
@@ -150,7 +152,8 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   times_.allocate = watch.lap();
   create_pipelines(kernels);
   times_.pipelines = watch.lap();
-  for (slot& s : slots_) record(s, kernels.steps, options);
+  record_folded(kernels.steps);
+  for (slot& s : slots_) record(s, std::span<const prepared>(kernels.steps).subspan(plan_.folded.size()), options);
   times_.record = watch.lap();
   for (const graph_output& tap : g.taps()) tap_names_.push_back(tap.name);
   for (node_id id : g.leaves(op::input)) input_names_.push_back(g.get<leaf_attribute>(id).name);
@@ -158,6 +161,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
     parameter_names_.push_back(plan_.implementation.get<leaf_attribute>(id).name);
   }
   input_set_.assign(plan_.inputs.tensors.size(), false);
+  find_tensors();
   if (includes(checks_, meganeura::checks::indices)) index_checks_ = detail::index_checks(g);
   if (begin != 0) {
     trace_ = std::make_unique<detail::program_trace>(on, profiled_ == profiling::dispatches
@@ -165,7 +169,9 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
                                                              : std::vector<profiled_dispatch>());
     trace_->built(begin, times_);
   }
-  write_log(on.log(), log_level::info, "{} dispatches are ready after {}", plan_.steps.size(), to_line(times_));
+  write_log(
+      on.log(), log_level::info, "{} dispatches are ready after {}{}", plan_.steps.size(), to_line(times_),
+      plan_.folded.empty() ? std::string() : fmt::format("; {} more run when parameters change", plan_.folded.size()));
 } catch (...) {
   rethrow_as_error("building a program");
 }
@@ -237,15 +243,16 @@ MEGANEURA_INLINE program::generated program::generate_kernels() const {
     known.emplace(key, result.modules.size());
     result.modules.push_back(std::move(kernel.module));
   }
-  result.steps.resize(plan_.steps.size());
-  result.module_of.resize(plan_.steps.size());
-  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-    if (plan_.steps[i].kind == plan::step::copy) continue;
+  const std::vector<const plan::step*> steps = plan_.all_steps();
+  result.steps.resize(steps.size());
+  result.module_of.resize(steps.size());
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i]->kind == plan::step::copy) continue;
     const std::size_t kernel = made.of_step[i];
     result.module_of[i] = module_of[kernel];
     result.steps[i].groups = made.kernels[kernel].groups;
     result.steps[i].kinds = result.modules[module_of[kernel]].bindings;
-    result.steps[i].label = plan::label(plan_, plan_.steps[i]);
+    result.steps[i].label = plan::label(plan_, *steps[i]);
   }
   return result;
 }
@@ -257,8 +264,9 @@ MEGANEURA_INLINE void program::check_limits(const generated& kernels) const {
     if (reason.empty()) continue;
     fail(error_category::unsupported, "kernel \"{}\" cannot run on {}: {}", module.name, facts.name, reason);
   }
-  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-    const plan::step& s = plan_.steps[i];
+  const std::vector<const plan::step*> steps = plan_.all_steps();
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const plan::step& s = *steps[i];
     if (s.kind == plan::step::copy) continue;
     std::string reason = vulkan::reason_to_refuse(facts, kernels.steps[i].groups);
     for (std::size_t k = 0; reason.empty() && k < s.bindings.size(); ++k) {
@@ -282,8 +290,9 @@ MEGANEURA_INLINE void program::create_pipelines(generated& kernels) const {
             : device_.cache_file().empty() ? "; they are kept nowhere, as the cache on disk is off"
                                            : "; the next process reads them from " + device_.cache_file());
   const std::vector<vulkan::pipeline> created = device_.create_pipelines(kernels.modules);
-  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-    if (plan_.steps[i].kind != plan::step::copy) kernels.steps[i].pipeline = created[kernels.module_of[i]];
+  const std::vector<const plan::step*> steps = plan_.all_steps();
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i]->kind != plan::step::copy) kernels.steps[i].pipeline = created[kernels.module_of[i]];
   }
 }
 
@@ -298,9 +307,23 @@ MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels
     if (from != to) commands.copy({from, 0, 0}, {to, 0, 0});
   }
   commands.barrier();  // none where nothing was copied
+  record_steps(commands, s, plan_.steps, kernels);
+  s.commands = commands.finish();
+}
+
+// What is folded reads and writes what both slots share.
+MEGANEURA_INLINE void program::record_folded(std::span<const prepared> kernels) {
+  if (plan_.folded.empty()) return;
+  vulkan::recorder commands(device_);
+  record_steps(commands, slots_[0], plan_.folded, kernels);
+  folded_ = commands.finish();
+}
+
+MEGANEURA_INLINE void program::record_steps(vulkan::recorder& commands, const slot& s,
+                                            std::span<const plan::step> steps, std::span<const prepared> kernels) {
   std::uint32_t group = 0;
-  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-    const plan::step& step = plan_.steps[i];
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const plan::step& step = steps[i];
     if (step.group != group) commands.barrier();
     group = step.group;
     std::vector<vulkan::buffer_range> bindings;
@@ -315,7 +338,35 @@ MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels
     }
     commands.dispatch(kernels[i].pipeline, bindings, kernels[i].groups, kernels[i].label);
   }
-  s.commands = commands.finish();
+}
+
+// The parameters and states that a step writes, and those that are read by what is folded.
+MEGANEURA_INLINE void program::find_tensors() {
+  const graph& g = plan_.implementation;
+  const auto add = [&](std::vector<std::size_t>& to, node_id leaf) {
+    const plan::named_tensor* found = weights_.layout().find(g.get<leaf_attribute>(leaf).name);
+    if (found)
+      to.push_back(static_cast<std::size_t>(found - weights_.layout().tensors.data()));  // else a training's own
+  };
+  for (node_id effect : g.effects()) {
+    for (const update& each : g.updates(effect)) add(written_, each.target);
+  }
+  std::vector<bool> is_read(g.size(), false);
+  for (const plan::step& each : plan_.folded) {
+    for (node_id operand : g.operands(each.node)) is_read[operand] = true;
+  }
+  for (node_id id{0}; id < g.size(); ++id) {
+    if (is_read[id] && (g[id].kind == op::parameter || g[id].kind == op::state)) add(folded_from_, id);
+  }
+}
+
+// Before a step.
+MEGANEURA_INLINE void program::submit_folded() {
+  if (plan_.folded.empty()) return;
+  const std::uint64_t changes = weights_.changes(folded_from_);
+  if (folded_at_ == changes) return;
+  (void)device_.submit(folded_);
+  folded_at_ = changes;
 }
 
 MEGANEURA_INLINE std::string program::of_step(std::uint32_t step) const {
@@ -428,11 +479,15 @@ MEGANEURA_INLINE std::uint64_t program::submit(std::span<const kernels::step_val
   for (std::size_t i = 0; i < groups; ++i)
     std::memcpy(numbers.mapped(i * plan::tensor_alignment, sizeof(values[i])).data(), &values[i], sizeof(values[i]));
   const std::int64_t submitted = trace_ ? io::monotonic_now() : 0;
+  std::unique_lock<std::mutex> order;
+  if (!plan_.folded.empty() || !written_.empty()) order = weights_.in_order();
+  submit_folded();
   s.timeline = device_.submit(s.commands);
+  if (!plan_.implementation.effects().empty()) weights_.changed(written_);
+  if (order) order.unlock();
   input_set_.assign(input_set_.size(), false);  // only now: a refused step keeps what was set
   s.step = ++steps_;
   if (trace_) trace_->submitted(s.commands, s.step, submitted);
-  if (!plan_.implementation.effects().empty()) weights_.changed();
   if (steps_ == 1) {
     wait_for(s);
     times_.first_step = watch.lap();
