@@ -2491,7 +2491,9 @@ struct product_schedule {
 /// reads as b's does b, with the same strides; the epilogue's argument 1 is the sum. `further` results are stored where
 /// the first is, of its dtype, and the node is then no value itself (see region_attribute). A paired product may
 /// instead store one result in two halves, each element of the epilogue's node `half` lying `half_distance` elements
-/// (below 0: before; 0: there is none) behind the last node's.
+/// (below 0: before; 0: there is none) behind the last node's. Rounded right operands may come `prepared`: as many
+/// operands more, behind all others, have their rows as op::prepare_rows makes them, in one term of length
+/// `prepared_length`, a batch behind the other, and they themselves are read where f16 cannot hold a row.
 struct matmul_attribute {
   shape space;
   int batch_axes = 0, m_axes = 0, n_axes = 0, k_axes = 0;
@@ -2503,6 +2505,7 @@ struct matmul_attribute {
   std::vector<further_result> further{};
   scalar_ref half{0};
   std::int64_t half_distance = 0;
+  bool prepared = false;
   /// Right operands, which are operands 1, 2, ...
   [[nodiscard]] constexpr std::size_t sums() const { return paired ? 2 : 1; }
   static void each(auto& self, auto visit) {
@@ -2510,10 +2513,15 @@ struct matmul_attribute {
         visit("n_axes", self.n_axes), visit("k_axes", self.k_axes), visit("a", self.a), visit("b", self.b),
         visit("output", self.output), visit("start", self.start), visit("finish", self.finish),
         visit("schedule", self.schedule), visit("paired", self.paired), visit("further", self.further),
-        visit("half", self.half), visit("half_distance", self.half_distance);
+        visit("half", self.half), visit("half_distance", self.half_distance), visit("prepared", self.prepared);
   }
   friend bool operator==(const matmul_attribute&, const matmul_attribute&) = default;
 };
+
+/// Of a row of so many terms, with zeros behind its end.
+[[nodiscard]] constexpr std::uint32_t prepared_length(std::int64_t terms) {
+  return static_cast<std::uint32_t>((terms + 7) / 8 * 8);
+}
 
 /// How attention is cut up for matrix units; on multiply-add (fma) its kernel chooses for itself. A workgroup of
 /// `subgroups` goes through the keys of 16 rows of queries a subgroup, `keys` at a time; of these each of `parts`
@@ -18887,6 +18895,7 @@ class program {
   [[nodiscard]] std::uint64_t step_values_bytes() const {
     return plan_.area_bytes[plan::index_of(plan::area::step_values)];
   }
+  [[nodiscard]] std::string reason_not_to_fit() const;
   void check_memory() const;
   void allocate();
   struct prepared {             // one step of the plan, ready to be recorded
@@ -21360,9 +21369,9 @@ struct attribute_printer {
     std::string start;
     if (!a.start.program.nodes.empty()) start += " of " + to_string(a.start.program);
     if (!a.start.statistic.nodes.empty()) start += " beside " + to_string(a.start.statistic);
-    return fmt::format("{}space=[{}] b{}m{}n{}k{} {}{}{}", a.paired ? "pair " : "", fmt::join(a.space, ","),
+    return fmt::format("{}space=[{}] b{}m{}n{}k{} {}{}{}{}", a.paired ? "pair " : "", fmt::join(a.space, ","),
                        a.batch_axes, a.m_axes, a.n_axes, a.k_axes, program_text(a.finish.program, a.further, halves(a)),
-                       start, schedule);
+                       start, schedule, a.prepared ? " prepared" : "");
   }
   std::string operator()(const attention_attribute& a) const {
     const std::string schedule = a.schedule.is_on_units() ? " " + meganeura::to_string(a.schedule) : std::string();
@@ -27440,6 +27449,11 @@ MEGANEURA_INLINE layout make_training_layout(const graph& g) { return detail::la
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
+/// Whether a workgroup of the device prepares whole rows of that length, four elements an invocation.
+[[nodiscard]] constexpr bool can_prepare(std::uint32_t length, const device_profile& device) {
+  return std::bit_ceil(length / 4) <= device.max_invocations;
+}
+
 /// Squares of `side` x `side` results, a workgroup each. `share` of a device's best rate is what they reach: large
 /// tiles reread operands less often, small ones occupy more multiprocessors and leave less of the last round empty.
 /// A tile also has to be begun and stored, which takes as long as adding up `overhead` terms.
@@ -32119,6 +32133,7 @@ enum class structural : std::uint8_t {
   attention_gradients,
   prepare_rows,
   exchange_sums,
+  prepare_weights,
   split_sum,
   split_filter,
   split_reduce,
@@ -32177,6 +32192,8 @@ inline constexpr structural_info structural_rules[] = {
     {structural::prepare_rows, "prepare_rows", "attention", exactness::reassociates},
     // a row's sum of a product and its weights, as that of what the product multiplies
     {structural::exchange_sums, "exchange_sums", "attention", exactness::reassociates},
+    // right operands that are folded, as the f16 terms that a product of rounded operands multiplies
+    {structural::prepare_weights, "prepare_weights", "products", exactness::reassociates},
     // a product with few results and a long sum
     {structural::split_sum, "split_sum", "splits"},
     // the gradient of a small filter over several images
@@ -32441,6 +32458,9 @@ class implementation_pass {
     rewrite<detail::widen_product>();
     rewrite<detail::split_sum>(), rewrite<detail::split_filter>(), rewrite<detail::split_reduce>();
   }
+
+  /// And behind it, with what is computed before a step, see structural::prepare_weights.
+  void prepare_weights(const std::function<bool(class_id)>& is_folded);
 
   /// Classes in the order they were visited: operands before users.
   [[nodiscard]] const std::vector<class_id>& order() const { return order_; }
@@ -32993,6 +33013,7 @@ inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what
                                                            fits_beside(*tuned, true, false, options.device))))
     return {};
   if (!product->further.empty() && !tuned->is_on_units()) return {};
+  if (product->prepared && tuned->arithmetic != product_arithmetic::rounded) return {};
   if (!is_on_offer(*tuned, extents, options.precision, device_of(options))) return {};
   matmul_attribute changed = *product;
   changed.schedule = *tuned;
@@ -33222,7 +33243,12 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   report.implement_ms = phase.lap();
   result.order = pass.order();
   result.missed = pass.missed();
-  if (options.fold) detail::find_folded(g, options.device, result);
+  if (options.fold) {
+    detail::find_folded(g, options.device, result);
+    pass.prepare_weights([&](class_id id) { return result.is_folded_class(id); });
+    result.order = pass.order();
+    detail::find_folded(g, options.device, result);
+  }
   for (std::size_t i = 0; i < pass.applied().size(); ++i) {
     report.rules.push_back({rules[i].name, pass.applied()[i], pass.applied()[i]});
   }
@@ -34177,14 +34203,24 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   optimization.region.tensor_bytes = static_cast<std::int64_t>(std::min(planning.max_tensor_bytes, page_bytes));
   const auto optimized = [&](const graph& of) { return fusion::optimize(of, optimization, &report_); };
   const bool has_taps = options.taps.begin() != options.taps.end();
-  graph implementation = has_taps ? optimized(detail::with_taps(g, options.taps)) : optimized(g);
-  times_.saturate = report_.saturate_ms;
-  times_.implement = report_.implement_ms;
-  times_.extract = watch.lap() - times_.saturate - times_.implement;
-  planning.times = report_.times;
   planning.launch = optimization.device.launch;
-  plan_ = plan::make_plan(std::move(implementation), weights.layout(), planning, page_bytes);
-  times_.plan = watch.lap();
+  const auto make_plan = [&] {
+    graph implementation = has_taps ? optimized(detail::with_taps(g, options.taps)) : optimized(g);
+    times_.saturate += report_.saturate_ms;
+    times_.implement += report_.implement_ms;
+    times_.extract += watch.lap() - report_.saturate_ms - report_.implement_ms;
+    planning.times = report_.times;
+    plan_ = plan::make_plan(std::move(implementation), weights.layout(), planning, page_bytes);
+    times_.plan += watch.lap();
+  };
+  const std::uint64_t budget = planning.memory_budget;
+  if (planning.fold && budget >> 62 == 0) planning.memory_budget = 0;
+  make_plan();
+  const bool is_too_large = (budget != 0 && plan_.peak_bytes() > budget) || !reason_not_to_fit().empty();
+  if (is_too_large && (planning.memory_budget != budget || !plan_.folded.empty())) {  // what is folded is kept for good
+    planning.fold = optimization.fold = false, planning.memory_budget = budget;
+    make_plan();
+  }
   if (const std::size_t again = plan_.computed_again(); again != 0 && !report_.explain.empty()) {
     report_.explain += fmt::format(
         "\nA memory budget of {} bytes is not among this: {} dispatches more compute again what is not kept, so that a "
@@ -34226,7 +34262,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
 }
 
 // Every buffer that `allocate` makes, the parameters' being there already, and moments if others have them too.
-MEGANEURA_INLINE void program::check_memory() const {
+MEGANEURA_INLINE std::string program::reason_not_to_fit() const {
   std::vector<std::uint64_t> buffers;
   for (std::size_t i = 0; i < plan_.area_bytes.size(); ++i) {
     const auto where = static_cast<plan::area>(i);
@@ -34238,7 +34274,11 @@ MEGANEURA_INLINE void program::check_memory() const {
       buffers.insert(buffers.end(), more.begin(), more.end());
     }
   }
-  const std::string reason = device_.reason_to_refuse(buffers);
+  return device_.reason_to_refuse(buffers);
+}
+
+MEGANEURA_INLINE void program::check_memory() const {
+  const std::string reason = reason_not_to_fit();
   if (reason.empty()) return;
   fail(error_category::out_of_memory,
        "the program does not fit: {}; it takes {} bytes in all, and with a plan.memory_budget below that, values are "
@@ -44772,10 +44812,18 @@ MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, en
   for (const index_map* read : {&product.a, &product.b}) {
     const class_id source = g.operand(id, static_cast<std::size_t>(read->source));
     const double elements = std::min(touched(*read, product.space), static_cast<double>(g.extents(source).elements()));
-    bytes += bytes_of(g[source].type, elements) * (has_unit_stride(*read, product.space) ? 1 : device.strided_read);
+    const bool is_prepared = product.prepared && read == &product.b;
+    const dtype type = is_prepared ? dtype::f16 : g[source].type;
+    const bool lies_well = is_prepared || has_unit_stride(*read, product.space);
+    bytes += bytes_of(type, elements) * (lies_well ? 1 : device.strided_read);
   }
   const double extra = epilogue_cost(g, id, product.finish, product.space, product.k_axes, device, bytes);
-  const kernel_time sums = product_time(product, device), start = prologue_time(g, id, device, bytes);
+  kernel_time sums = product_time(product, device);
+  // Of such operands half is read and nothing looked at or rounded: 128x576x1536 took 9.7 us for 10.8, 128x1536x576
+  // with a prologue, of a pair, 12.4 for 13.0, 1500x384x384 10.0 for 10.9 on an H200.
+  constexpr double of_prepared = 0.93;
+  if (product.prepared) sums.alone *= of_prepared, sums.busy *= of_prepared;
+  const kernel_time start = prologue_time(g, id, device, bytes);
   kernel_time all = finished_time({sums.alone + start.alone, sums.busy + start.busy, sums.room}, bytes, extra, device);
   // The end of a workgroup on units waits for few invocations' programs, one operation after the other.
   constexpr double one_by_one = 25e-9;  // seconds, about that of four neighbours on an H100
@@ -46064,6 +46112,61 @@ MEGANEURA_INLINE void prepare_rows::apply(implementation_pass& pass, enode_id id
   }
 }
 
+// Of a product that rounds right operands of parameters alone, one that reads these as f16, which is made when they
+// change.
+class weights_draft {
+ public:
+  weights_draft(implementation_pass& pass, enode_id id)
+      : pass_(pass), g_(pass.graph()), id_(id), value_(g_.get<matmul_attribute>(id)) {}
+
+  // Why there is none, or null when the node was added.
+  const char* add() {
+    class_list operands(g_.operands(id_).begin(), g_.operands(id_).end());
+    const std::size_t sums = value_.sums();
+    // 1500x1536x384 in 128x256x32 by 64x64 took 33.4 us for 31.0 on an H200, though it reads less.
+    if (value_.schedule.tile_m * value_.schedule.tile_n > 128 * 128) return "so large a tile is quicker without";
+    if (operands.size() + sums > pass_.limits().buffers) return "too many operands";
+    const class_id owner = g_.find(g_.node(id_).owner);
+    const rule_mask why = bit(structural::prepare_weights) | g_.node(id_).reasons;
+    for (std::size_t side = 0; side < sums; ++side) {
+      const index_map& read = side == 0 ? value_.b : value_.finish.accesses[0];
+      for (int axis = 0; axis < value_.batch_axes; ++axis) {
+        if (read.strides[axis] == 0) return "a batch shares the weights";
+      }
+      const prepare_attribute how = rows_of(read);
+      if (!can_prepare(how.padded, pass_.device())) return "a workgroup has too few invocations for a row";
+      if (4 * how.words() > pass_.limits().tensor_bytes) return "prepared rows would be longer than a tensor may be";
+      const class_id from = g_.operand(id_, 1 + side);
+      const class_id made = g_.add(op::prepare_rows, dtype::u32, {how.words()}, how, {&from, 1}, why);
+      pass_.introduce(made, owner);
+      operands.push_back(made);
+    }
+    value_.prepared = true;
+    g_.add_to(owner, op::matmul, value_, operands, why);
+    return nullptr;
+  }
+
+ private:
+  // Columns of results are rows here, along the terms.
+  [[nodiscard]] prepare_attribute rows_of(const index_map& access) const {
+    prepare_attribute made;
+    made.padded = prepared_length(extents_of(value_).k);
+    made.row_axes = value_.batch_axes + value_.n_axes;
+    made.access.source = 0, made.access.offset = access.offset;
+    for (int axis = 0; axis < value_.space.rank(); ++axis) {
+      if (axis >= value_.batch_axes && axis < value_.batch_axes + value_.m_axes) continue;
+      made.access.strides[made.space.rank()] = access.strides[axis];
+      made.space.push_back(value_.space[axis]);
+    }
+    return made;
+  }
+
+  implementation_pass& pass_;
+  engine& g_;
+  enode_id id_;
+  matmul_attribute value_;
+};
+
 // Beside memory's time invocations wait for each other's magnitudes: 1.2 us, as found on an H100.
 MEGANEURA_INLINE kernel_time kernel_family<op::prepare_rows>::time(const engine& g, enode_id id,
                                                                    const device_profile& device) {
@@ -46073,6 +46176,28 @@ MEGANEURA_INLINE kernel_time kernel_family<op::prepare_rows>::time(const engine&
 }
 
 }  // namespace detail
+
+MEGANEURA_INLINE void implementation_pass::prepare_weights(const std::function<bool(class_id)>& is_folded) {
+  constexpr structural rule = structural::prepare_weights;
+  if (!enabled(rule)) return;
+  const auto count = static_cast<enode_id>(g_.node_count());
+  for (enode_id id{0}; id < count; ++id) {
+    if (g_.node(id).kind != op::matmul || g_.node(id).dead) continue;
+    const auto& product = g_.get<matmul_attribute>(id);
+    if (product.schedule.arithmetic != product_arithmetic::rounded || product.prepared) continue;
+    const auto rights = g_.operands(id).subspan(1, product.sums());
+    if (!std::ranges::all_of(rights, is_folded) || is_folded(g_.operand(id, 0))) continue;
+    g_.at(g_.node(id).path);
+    if (const char* problem = detail::weights_draft(*this, id).add()) {
+      const class_id owner = g_.find(g_.node(id).owner);
+      note_missed({owner, owner, rule, problem});
+    } else {
+      note_applied(rule);
+    }
+  }
+  g_.rebuild();
+  order_introduced();
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // What a product reads, computed as it reads it: element by element, or rows with one sum, such as a normalisation.
@@ -47833,6 +47958,9 @@ inline bool looks_up(op kind) { return kind == op::gather || kind == op::take_al
 // Bytes of an operand that a kernel must read.
 inline std::uint64_t read_bytes(const graph& g, node_id id, std::size_t operand, std::uint64_t whole) {
   if (operand == 0 && looks_up(g[id].kind)) return std::min(whole, tensor_bytes(g[id]));
+  // What comes prepared is read as that is; a row that it cannot hold is seldom.
+  const auto* product = std::get_if<matmul_attribute>(&g.attribute_of(id));
+  if (product != nullptr && product->prepared && operand >= 1 && operand <= product->sums()) return 0;
   const affine_reads reads = reads_of(g, id);
   double elements = 0;
   bool named = false;
@@ -49297,6 +49425,8 @@ struct matmul_problem {
     bool a = false, b = false;  // one of them at most
   } parameters{};
   bool has_prologue = false;
+  std::uint32_t prepared = 0;  // length of the rows of right operands that come as op::prepare_rows makes them, in
+                               // bindings behind those of all other operands; 0: they do not
   std::optional<std::uint32_t> offset_second{};  // of a second right operand, which lies as b does: binding 2
   struct store {
     std::size_t result = 0;      // of those whose bindings are behind all operands
@@ -49460,7 +49590,8 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-/// One operand, of f32; see prepare_attribute. errors: unsupported for rows longer than `fusion::widest_head`.
+/// One operand, of f32; see prepare_attribute. errors: unsupported for rows longer than
+/// `fusion::can_prepare` has it.
 [[nodiscard]] kernel_dispatch make_prepare_rows(const prepare_attribute& node, const device_profile& on);
 
 template <>
@@ -58226,8 +58357,8 @@ class bound_programs {
  public:
   bound_programs(spirv::kernel& k, const matmul_attribute& node, std::span<const dtype> types)
       : k_(k), node_(node), first_(1 + node.sums()) {
-    for (std::size_t i = first_; i < types.size(); ++i)
-      operands_.emplace_back(k, types[i], "operand" + std::to_string(i));
+    const std::size_t end = types.size() - (node.prepared ? node.sums() : 0);
+    for (std::size_t i = first_; i < end; ++i) operands_.emplace_back(k, types[i], "operand" + std::to_string(i));
   }
 
   /// The epilogue's over one finished sum, or over four; of a pair's, over both. Each result's value.
@@ -58397,6 +58528,7 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
   problem.offset_b = value(node.b.offset);
   problem.offset_out = value(node.output.offset);
   problem.has_prologue = !node.start.is_empty();
+  if (node.prepared) problem.prepared = prepared_length(static_cast<std::int64_t>(extent_of(problem.k)));
   if (node.paired) problem.offset_second = value(node.finish.accesses.at(0).offset);
   for (std::size_t i = 0; i < node.further.size(); ++i) problem.stores.push_back({i + 1, 0});
   if (node.half_distance != 0) problem.stores.push_back({0, value(node.half_distance)});
@@ -58414,6 +58546,8 @@ MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_attribute& node, std::
   if ((node.paired || !node.further.empty()) && !node.schedule.is_on_units())
     fail(error_category::internal,
          "matmul: a pair or several results without matrix units; the rules must not do that");
+  if (node.prepared && node.schedule.arithmetic != product_arithmetic::rounded)
+    fail(error_category::internal, "matmul: weights are prepared for what rounds them; the rules must not do that");
   if (node.schedule.is_on_units()) return make_cooperative_matmul(problem, node.schedule, on);
   return make_best_matmul(problem, on);
 }
@@ -58747,7 +58881,7 @@ class row_preparation {
         pairs_(k.view<spirv::u32x2>(out_)),
         both_(k.view<spirv::u32x4>(out_)) {
     if (by_shuffles_) k.require_subgroup_size(on.subgroup_size);
-    if (!by_shuffles_) lanes_meet_ = k.shared<spirv::u32>(k.local_size()[0]);
+    if (!by_shuffles_) largest_ = k.shared<spirv::u32>(k.local_size()[0] / lanes);
     if (node.by_columns) {
       magnitudes_ = k.shared<spirv::u32x4>(k.local_size()[0]);
       columns_ = k.shared<spirv::u32>(2);
@@ -58786,7 +58920,12 @@ class row_preparation {
  private:
   [[nodiscard]] spirv::u32 largest_of_lanes(const spirv::u32& x) {
     if (by_shuffles_) return largest_by_shuffles(k_, x, lanes_);
-    return largest_by_memory(k_, *lanes_meet_, index_, x, lanes_);
+    const spirv::u32 row = index_ / lanes_;
+    k_.if_(index_ % lanes_ == 0u, [&] { (*largest_)[row] = spirv::u32(0); });
+    k_.barrier();
+    static_cast<void>((*largest_)[row].atomic_max(x));
+    k_.barrier();
+    return largest_->load(row);
   }
   // Whether of the workgroup's rows a column that is not all zeros is too far below the largest number of all. Every
   // invocation, which has four columns of a row.
@@ -58825,7 +58964,7 @@ class row_preparation {
   spirv::memory<spirv::u32> out_;
   spirv::memory<spirv::u32x2> pairs_;
   spirv::memory<spirv::u32x4> both_;
-  std::optional<spirv::memory<spirv::u32>> lanes_meet_;
+  std::optional<spirv::memory<spirv::u32>> largest_;  // of each row
   std::optional<spirv::memory<spirv::u32x4>> magnitudes_;
   std::optional<spirv::memory<spirv::u32>> columns_;  // of all columns the largest number; whether one is lost
   spirv::u32 index_;
@@ -58835,10 +58974,11 @@ class row_preparation {
 
 MEGANEURA_INLINE kernel_dispatch make_prepare_rows(const prepare_attribute& node, const device_profile& on) {
   const std::uint32_t lanes = std::bit_ceil(node.padded / 4);
-  if (node.padded == 0 || node.padded % 8 != 0 || node.padded > fusion::widest_head)
+  if (node.padded == 0 || node.padded % 8 != 0 || !fusion::can_prepare(node.padded, on))
     fail(error_category::unsupported,
-         "rows of {} elements were to be prepared; there are kernels of up to {}, in eights", node.padded,
-         fusion::widest_head);
+         "rows of {} elements were to be prepared; there are kernels of up to four an invocation of a workgroup, in "
+         "eights, and the device has {} of these",
+         node.padded, on.max_invocations);
   const std::uint32_t threads = std::max(lanes, std::bit_floor(std::min(256u, on.max_invocations)));
   spirv::kernel k(fmt::format("prepare_rows {}x{}", node.rows(), node.padded), {threads, 1, 1});
   detail::row_preparation rows(k, node, on, lanes);
@@ -60980,6 +61120,11 @@ class row_scales {
   }
   /// Those that this one does for: 2^8, with which they are below 128 and 2^-20 on average, or all 0.
   void guess_parameters(std::uint32_t from) { guesses_.push_back({from, spirv::i32(8)}); }
+  /// Those from this one on are known instead, each by the inverse of its power as f32 (infinity: it has none), behind
+  /// a barrier; once more behind clear().
+  void know(std::uint32_t from) { known_.push_back(from); }
+  void tell(const spirv::u32& row, const spirv::u32& inverse) { largest_[row] = inverse + as_magnitude; }
+  [[nodiscard]] spirv::boolean has_none(const spirv::u32& row) const { return largest_.load(row) >= 0x7f800000u; }
   /// 0, which no compiler knows: the sign of a magnitude that came through lanes.
   [[nodiscard]] spirv::u32 zero() const { return zero_.value(); }
   /// Of rows from `from` on.
@@ -61016,9 +61161,8 @@ class row_scales {
   }
   /// Behind a barrier behind these, for what comes behind another one.
   void look_for_rows_without() {
-    for_each_below(k_, k_.local_index(), rows_, [&](const spirv::u32& row) {
-      k_.if_(largest_.load(row) >= 0x7f800000u, [&] { raise(rows_ + without, 1); });
-    });
+    for_each_below(k_, k_.local_index(), rows_,
+                   [&](const spirv::u32& row) { k_.if_(has_none(row), [&] { raise(rows_ + without, 1); }); });
   }
   [[nodiscard]] spirv::f32 factor(const spirv::u32& row) const { return power_of_two(exponent_of(row)); }
   /// The same for all invocations, behind a barrier behind that one.
@@ -61034,24 +61178,30 @@ class row_scales {
   [[nodiscard]] Sums unscaled(const Sums& sums, const spirv::u32& row, const spirv::u32& others,
                               std::uint32_t from) const {
     const spirv::var<Sums> found = k_.variable<Sums>();
+    const auto one_by_one = [&](const spirv::i32& own) {
+      if constexpr (Sums::components == 1) {
+        found = divided(sums, own + exponent_of(others));
+      } else {
+        const auto of = [&](std::uint32_t i) { return divided(sums[i], own + exponent_of(others + i)); };
+        found = vector(of(0), of(1), of(2), of(3));
+      }
+    };
+    const bool are_known = std::ranges::find(known_, from) != known_.end();
     k_.if_(
-        by_row_,
+        by_row_, [&] { one_by_one(exponent_of(row)); },
         [&] {
-          if constexpr (Sums::components == 1) {
-            found = divided(sums, exponent_of(row) + exponent_of(others));
-          } else {
-            const auto of = [&](std::uint32_t i) {
-              return divided(sums[i], exponent_of(row) + exponent_of(others + i));
-            };
-            found = vector(of(0), of(1), of(2), of(3));
-          }
-        },
-        [&] { found = divided(sums, guess_at(0) + guess_at(from)); });
+          if (!are_known)
+            found = divided(sums, guess_at(0) + guess_at(from));
+          else  // whose exponents end at 62
+            found = sums * inverses<Sums>(others) * Sums(power_of_two(-guess_at(0)));
+        });
     return found.load();
   }
 
  private:
   static constexpr std::uint32_t misfit = 0, without = 1;
+  // From the inverse of a power to the magnitude that has this power.
+  static constexpr std::uint32_t as_magnitude = 14u << 23;
   struct guessed_rows {
     std::uint32_t from = 0;
     spirv::i32 exponent;
@@ -61062,6 +61212,15 @@ class row_scales {
     return max(min(spirv::i32(target + 127) - largest, spirv::i32(126)), spirv::i32(-126));
   }
   [[nodiscard]] spirv::i32 exponent_of(const spirv::u32& row) const { return exponent(largest_.load(row), 14); }
+  // Of rows that are known, this one and its neighbours.
+  template <class Sums>
+  [[nodiscard]] Sums inverses(const spirv::u32& row) const {
+    const auto of = [&](std::uint32_t i) { return spirv::bitcast<spirv::f32>(largest_.load(row + i) - as_magnitude); };
+    if constexpr (Sums::components == 1)
+      return of(0);
+    else
+      return vector(of(0), of(1), of(2), of(3));
+  }
   [[nodiscard]] const spirv::i32& guess_at(std::uint32_t from) const {
     return std::ranges::find(guesses_, from, &guessed_rows::from)->exponent;
   }
@@ -61076,8 +61235,20 @@ class row_scales {
   std::uint32_t rows_;
   spirv::boolean by_row_{false};
   std::vector<guessed_rows> guesses_;
+  std::vector<std::uint32_t> known_;
   std::optional<spirv::u32> zero_;
 };
+
+/// Rows of f16 terms that lie one behind the other, each of so many, those of a batch behind those of the one before.
+[[nodiscard]] inline matmul_operand prepared_plan(const matmul_operand& of, std::uint32_t length) {
+  std::uint32_t batches = 1;
+  for (const strided_axis& axis : of.batch) batches *= axis.extent;
+  matmul_operand plan{
+      .batch = {{batches, of.row_count * length}}, .rows = {{of.row_count, length}}, .k = {{length, 1}}};
+  plan.row_count = of.row_count, plan.k_count = of.k_count;
+  plan.along_k = true, plan.width = 4;
+  return plan;
+}
 
 /// Element is what workgroup memory is made of: u32x4 (f16 operands) or u32x2 (f32 operands). A group of `unit`
 /// elements is one load and one store there.
@@ -61087,36 +61258,46 @@ class cooperative_operand {
   static constexpr std::uint32_t unit = Element::components * 2;
   static constexpr bool from_half = Element::components == 4;
 
-  cooperative_operand(spirv::kernel& k, const matmul_operand& plan, std::string_view name, std::uint32_t tile_rows,
-                      const product_schedule& s, const device_profile& device, bool is_parameter)
+  /// `prepared`: see matmul_problem.
+  cooperative_operand(spirv::kernel& k, const matmul_operand& source, std::string_view name, std::uint32_t tile_rows,
+                      const product_schedule& s, const device_profile& device, bool is_parameter,
+                      std::uint32_t prepared = 0)
       : k_(k),
-        plan_(plan),
+        source_(source),
+        plan_(prepared != 0 ? prepared_plan(source, prepared) : source),
+        prepared_length_(prepared),
         tile_rows_(tile_rows),
         tile_k_(s.tile_k),
         depth_(s.depth),
-        shape_(stage_shape(plan, tile_rows, tile_k_, unit)),
+        shape_(stage_shape(plan_, tile_rows, tile_k_, unit)),
         terms_(s.terms()),
         is_parameter_(is_parameter),
         subgroup_size_(device.subgroup_size),
         shuffles_(device.subgroup_shuffle && device.subgroup_arithmetic),
         index_(shuffles_ ? k.index_by_subgroups(device.subgroup_size) : k.local_index()),
         lanes_(std::min(shape_.units & -shape_.units, subgroup_size_)),
-        by_rows_(plan.along_k && shuffles_ && tile_rows * lanes_ % k.local_size()[0] == 0),
-        grouped_(strides_allow(plan, unit)) {
+        by_rows_(plan_.along_k && shuffles_ && tile_rows * lanes_ % k.local_size()[0] == 0),
+        grouped_(strides_allow(plan_, unit)) {
     if constexpr (from_half)
       wide_half_ = k.storage_buffer<spirv::u32x4>(name);
     else
       single_ = k.storage_buffer<spirv::f32>(name);
     if (!from_half && grouped_) wide_ = k.view<spirv::f32x4>(*single_);
     if (grouped_) {
-      batch_ = in_groups(plan.batch, false);
-      rows_ = in_groups(plan.rows, !plan.along_k);
-      k_groups_ = in_groups(plan.k, plan.along_k);
+      batch_ = in_groups(plan_.batch, false);
+      rows_ = in_groups(plan_.rows, !plan_.along_k);
+      k_groups_ = in_groups(plan_.k, plan_.along_k);
     }
   }
 
   /// Multiplied is what this makes of the elements, which lie in groups.
   void start_with(const matmul_prologue& start) { start_ = &start; }
+
+  /// Its rows lie there, where they are prepared.
+  void read_prepared(const spirv::memory<spirv::u32>& from) {
+    prepared_ = from;
+    prepared_pairs_ = k_.view<spirv::u32x2>(from);
+  }
 
   /// Elements of workgroup memory.
   [[nodiscard]] std::uint32_t staged_size() const { return terms_ * shape_.groups(); }
@@ -61124,7 +61305,7 @@ class cooperative_operand {
   void begin(const spirv::memory<Element>& staged, std::uint32_t at, const spirv::u32& batch,
              const spirv::u32& first_row) {
     staged_ = staged, staged_at_ = at, batch_index_ = batch, first_row_ = first_row;
-    base_ = offset_of(plan_.batch, batch) + plan_.offset;
+    base_ = offset_of(source_.batch, batch) + source_.offset;
     if (grouped_) group_base_ = offset_of(batch_, batch) + plan_.offset / unit;
   }
 
@@ -61134,7 +61315,9 @@ class cooperative_operand {
     else
       place_by_index();
     for (std::size_t i = 0; i < pieces_.size() * depth_; ++i) {
-      if constexpr (from_half)
+      if (is_prepared())
+        pairs_.push_back(k_.variable<spirv::u32x2>());
+      else if constexpr (from_half)
         words_.push_back(k_.variable<spirv::u32x4>());
       else
         floats_.push_back(k_.variable<spirv::f32x4>());
@@ -61155,7 +61338,7 @@ class cooperative_operand {
   /// Sends for a few elements from the term first_k on, which tell of all. Parameters are taken for what they mostly
   /// are.
   void fetch_sample(const spirv::u32& first_k) {
-    if (is_parameter_) return;
+    if (is_parameter_ || is_prepared()) return;
     const std::uint32_t lanes = shuffles_ ? subgroup_size_ : 16;
     for (std::uint32_t at = 0; at < lanes; at += shuffles_ ? lanes : 2) {
       sample_.push_back(k_.variable<spirv::f32x4>());
@@ -61165,6 +61348,10 @@ class cooperative_operand {
   /// Tells `scales` of them, which has its rows from `at` on; for all invocations the same.
   void guess(row_scales& scales, std::uint32_t at) {
     scales_ = &scales, scales_at_ = at;
+    if (is_prepared()) {
+      scales.know(at);
+      return tell_rows();
+    }
     for (std::size_t i = 0; i < row_groups() * rows_a_group(); ++i) {
       sums_.push_back(k_.variable<spirv::f32>()), seen_.push_back(k_.variable<spirv::u32>());
       factors_.push_back(k_.variable<spirv::f32>());
@@ -61181,6 +61368,7 @@ class cooperative_operand {
 
   /// What is staged from now on is multiplied by the rows' factors.
   void take_factors() {
+    if (is_prepared()) return;
     zero_ = scales_->zero();
     k_.if_(
         scales_->are_by_row(),
@@ -61193,11 +61381,24 @@ class cooperative_operand {
   }
   /// Behind all that is staged; behind a barrier behind this all know whether factors do that were guessed.
   void look_at_rows() const {
+    if (is_prepared()) {
+      return for_each_below(k_, k_.local_index(), tile_rows_, [&](const spirv::u32& row) {
+        k_.if_(scales_->has_none(row + scales_at_), [&] { scales_->note_misfit(); });
+      });
+    }
     const std::size_t elements = pieces_.size() / row_groups() * (plan_.along_k ? unit : 1);
     k_.if_(!scales_->fits(scales_at_, seen_, static_cast<std::uint32_t>(elements)), [&] { scales_->note_misfit(); });
   }
   /// Tells of each row what was seen.
   void tell_rows() const {
+    if (is_prepared()) {
+      const std::uint32_t factors = plan_.batch[0].extent * plan_.row_count * (prepared_length_ / 2);
+      const spirv::u32 first = batch_index_ * plan_.row_count + factors;
+      return for_each_below(k_, k_.local_index(), tile_rows_, [&](const spirv::u32& row) {
+        const spirv::u32 own = min(first_row_ + row, spirv::u32(plan_.row_count - 1));
+        scales_->tell(row + scales_at_, prepared_->load(own + first));
+      });
+    }
     for (std::size_t i = 0; i < seen_.size(); ++i) scales_->raise(row_of(i), seen_[i].load() & 0x7fffffffu);
   }
 
@@ -61211,7 +61412,9 @@ class cooperative_operand {
       if_needed(p, [&] {
         const spirv::u32 at = first + p.k;
         const spirv::u32 last = ends ? min(at, spirv::u32(k_end() - 1)) : at;
-        if constexpr (from_half) {
+        if (is_prepared()) {
+          pairs_[to].store(prepared_pairs_->load(p.base + offset_of(k_groups_, last) + p.distance));
+        } else if constexpr (from_half) {
           words_[to].store(wide_half_->load(p.base + offset_of(k_groups_, last) + p.distance));
         } else if (grouped_) {
           floats_[to].store(wide_->load(p.base + offset_of(k_groups_, last) + p.distance));
@@ -61279,7 +61482,7 @@ class cooperative_operand {
 
   /// One element, where f32 is in memory.
   [[nodiscard]] spirv::f32 element(const spirv::u32& row, const spirv::u32& at) const {
-    const spirv::f32 found = single_->load(base_ + offset_of(plan_.rows, row) + offset_of(plan_.k, at));
+    const spirv::f32 found = single_->load(base_ + offset_of(source_.rows, row) + offset_of(source_.k, at));
     if (!start_) return found;
     std::vector<scalar_value> reads;
     for (std::size_t i = 0; i < start_->reads; ++i)
@@ -61422,7 +61625,9 @@ class cooperative_operand {
     return tile_row(pieces_[group * pieces_.size() / row_groups()]) +
            (scales_at_ + static_cast<std::uint32_t>(i % rows_a_group()));
   }
+  [[nodiscard]] bool is_prepared() const { return prepared_length_ != 0; }
   [[nodiscard]] bool is_watched() const {
+    if (is_prepared()) return false;
     const spirv::boolean* by_row = scales_ == nullptr ? nullptr : &scales_->are_by_row();
     return by_row != nullptr && !(by_row->is_literal() && by_row->bits != 0);
   }
@@ -61495,6 +61700,12 @@ class cooperative_operand {
     return vector(is_below(0), is_below(1), is_below(2), is_below(3));
   }
 
+  [[nodiscard]] spirv::u32x2 inside_of_pairs(const piece& p, const spirv::u32& first_k,
+                                             const spirv::u32x2& pairs) const {
+    const spirv::boolean is_inside = first_k / unit + p.k < k_end();
+    return vector(select(is_inside, pairs[0], spirv::u32(0)), select(is_inside, pairs[1], spirv::u32(0)));
+  }
+
   // And watched.
   [[nodiscard]] spirv::f32x4 scaled(std::size_t i, const spirv::f32x4& x) const {
     const std::size_t first = i * row_groups() / pieces_.size() * rows_a_group();
@@ -61516,6 +61727,9 @@ class cooperative_operand {
     if constexpr (from_half) {
       const u32x4 words = words_[step * pieces_.size() + i].load();
       (*staged_)[p.slot] = ends ? select(inside(p, first_k), words, u32x4(0u)) : words;
+    } else if (is_prepared()) {
+      const u32x2 pairs = pairs_[step * pieces_.size() + i].load();
+      (*staged_)[p.slot] = ends ? inside_of_pairs(p, first_k, pairs) : pairs;
     } else {
       f32x4 x = multiplied(i, step);
       // What a prologue makes of the last element again is finite if that is, and meets zeros of the other operand.
@@ -61535,7 +61749,8 @@ class cooperative_operand {
   }
 
   spirv::kernel& k_;
-  matmul_operand plan_;
+  matmul_operand source_, plan_;  // f32 in memory, and what is staged
+  std::uint32_t prepared_length_;
   std::uint32_t tile_rows_, tile_k_, depth_;
   staged_shape shape_;
   std::uint32_t terms_;
@@ -61554,9 +61769,12 @@ class cooperative_operand {
   std::optional<spirv::memory<spirv::u32x4>> wide_half_;
   std::optional<spirv::memory<spirv::f32>> single_;
   std::optional<spirv::memory<spirv::f32x4>> wide_;
+  std::optional<spirv::memory<spirv::u32>> prepared_;
+  std::optional<spirv::memory<spirv::u32x2>> prepared_pairs_;
   std::optional<spirv::memory<Element>> staged_;
   std::vector<piece> pieces_;
   std::vector<spirv::var<spirv::u32x4>> words_;
+  std::vector<spirv::var<spirv::u32x2>> pairs_;
   std::vector<spirv::var<spirv::f32x4>> floats_;
   std::vector<spirv::var<spirv::f32x4>> sample_;
   // Of each row of which the invocation has pieces: what is multiplied by, what it stages of it at once, added up, and
@@ -61609,6 +61827,9 @@ class cooperative_product {
         staged_(k.shared<Element>(
             std::max(left_.staged_size() + sums() * rights_[0].staged_size(), exchange_size(s, wide, shape_)))) {
     if (device.subgroup_shuffle && device.subgroup_arithmetic) k.require_subgroup_size(device.subgroup_size);
+    for (auto& right : rights_) {
+      if (problem.prepared != 0) right.read_prepared(k.storage_buffer<spirv::u32>("prepared"));
+    }
     if (problem.result != dtype::f32) narrow_.emplace(k, problem.result, "out", static_cast<int>(plan_.width));
     for (const matmul_problem::store& each : problem.stores) {
       if (narrow_ || each.result < out_.size()) continue;
@@ -61740,10 +61961,13 @@ class cooperative_product {
                                                                              const device_profile& device) {
     matmul_operand plan = plan_operand(problem, false);
     std::vector<cooperative_operand<Element>> bound;
-    bound.emplace_back(k, plan, "b", s.tile_n / problem.sums(), s, device, problem.parameters.b);
+    const auto bind = [&](const char* name) {
+      bound.emplace_back(k, plan, name, s.tile_n / problem.sums(), s, device, problem.parameters.b, problem.prepared);
+    };
+    bind("b");
     if (!problem.offset_second) return bound;
     plan.offset = *problem.offset_second;
-    bound.emplace_back(k, plan, "second", s.tile_n / problem.sums(), s, device, problem.parameters.b);
+    bind("second");
     return bound;
   }
 

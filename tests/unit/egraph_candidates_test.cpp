@@ -107,6 +107,7 @@ TEST(egraph_candidates, of_sample_graphs_agree) {
   tally all;
   fusion::optimize_options fast = samples::on_units();
   fast.precision = precision::fast;
+  fast.fold = true;
   for (const auto& options : {fusion::optimize_options(), samples::on_units(), fast, of_launches()}) {
     for (const samples::named_graph& each : samples::sample_graphs())
       expect_all_plans_agree(each.name, each.source, options, all);

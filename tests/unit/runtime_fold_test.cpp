@@ -112,6 +112,32 @@ TEST(runtime_fold, a_program_without_a_step_of_its_own_runs) {
   }
 }
 
+// What is kept for good is not, where there is no memory for it.
+TEST(runtime_fold, a_budget_comes_first) {
+  const device gpu = support::shared_device();
+  graph g;
+  node_id h = g.input("x", dtype::f32, {8, 64});
+  for (int i = 0; i < 12; ++i) {
+    const std::string number = std::to_string(i);
+    const node_id up = g.parameter("up" + number, dtype::f32, {64, 64}),
+                  down = g.parameter("down" + number, dtype::f32, {64, 64});
+    h = g.contract(h, g.contract(up, down, "mk", "kn", "mn"), "mk", "kn", "mn");
+  }
+  g.add_output("y", h);
+  const std::vector<float> x = counting(8 * 64, 0);
+  inference whole(gpu, g);
+  whole.parameters().init({.seed = 2});
+  const std::vector<float> expected = whole.run({{"x", x}});
+  EXPECT_EQ(whole.program().plan().folded.size(), 12u);
+  const std::uint64_t bytes = whole.program().plan().peak_bytes();
+  for (const std::uint64_t budget : {bytes, bytes - 4 * 64 * 64}) {
+    inference run(gpu, g, {.program = {.plan = {.memory_budget = budget}}}, whole.parameters());
+    EXPECT_EQ(run.program().plan().folded.size(), budget == bytes ? 12u : 0u);
+    EXPECT_LE(run.program().plan().peak_bytes(), budget);
+    EXPECT_EQ(run.run({{"x", x}}), expected);
+  }
+}
+
 struct gated {
   static constexpr auto forward(value auto x) {
     auto h = relu(linear<"body", 16>(x));

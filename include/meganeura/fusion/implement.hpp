@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -50,6 +51,9 @@ class implementation_pass {
     rewrite<detail::widen_product>();
     rewrite<detail::split_sum>(), rewrite<detail::split_filter>(), rewrite<detail::split_reduce>();
   }
+
+  /// And behind it, with what is computed before a step, see structural::prepare_weights.
+  void prepare_weights(const std::function<bool(class_id)>& is_folded);
 
   /// Classes in the order they were visited: operands before users.
   [[nodiscard]] const std::vector<class_id>& order() const { return order_; }

@@ -121,6 +121,7 @@ inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what
                                                            fits_beside(*tuned, true, false, options.device))))
     return {};
   if (!product->further.empty() && !tuned->is_on_units()) return {};
+  if (product->prepared && tuned->arithmetic != product_arithmetic::rounded) return {};
   if (!is_on_offer(*tuned, extents, options.precision, device_of(options))) return {};
   matmul_attribute changed = *product;
   changed.schedule = *tuned;
@@ -350,7 +351,12 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   report.implement_ms = phase.lap();
   result.order = pass.order();
   result.missed = pass.missed();
-  if (options.fold) detail::find_folded(g, options.device, result);
+  if (options.fold) {
+    detail::find_folded(g, options.device, result);
+    pass.prepare_weights([&](class_id id) { return result.is_folded_class(id); });
+    result.order = pass.order();
+    detail::find_folded(g, options.device, result);
+  }
   for (std::size_t i = 0; i < pass.applied().size(); ++i) {
     report.rules.push_back({rules[i].name, pass.applied()[i], pass.applied()[i]});
   }

@@ -133,6 +133,61 @@ MEGANEURA_INLINE void prepare_rows::apply(implementation_pass& pass, enode_id id
   }
 }
 
+// Of a product that rounds right operands of parameters alone, one that reads these as f16, which is made when they
+// change.
+class weights_draft {
+ public:
+  weights_draft(implementation_pass& pass, enode_id id)
+      : pass_(pass), g_(pass.graph()), id_(id), value_(g_.get<matmul_attribute>(id)) {}
+
+  // Why there is none, or null when the node was added.
+  const char* add() {
+    class_list operands(g_.operands(id_).begin(), g_.operands(id_).end());
+    const std::size_t sums = value_.sums();
+    // 1500x1536x384 in 128x256x32 by 64x64 took 33.4 us for 31.0 on an H200, though it reads less.
+    if (value_.schedule.tile_m * value_.schedule.tile_n > 128 * 128) return "so large a tile is quicker without";
+    if (operands.size() + sums > pass_.limits().buffers) return "too many operands";
+    const class_id owner = g_.find(g_.node(id_).owner);
+    const rule_mask why = bit(structural::prepare_weights) | g_.node(id_).reasons;
+    for (std::size_t side = 0; side < sums; ++side) {
+      const index_map& read = side == 0 ? value_.b : value_.finish.accesses[0];
+      for (int axis = 0; axis < value_.batch_axes; ++axis) {
+        if (read.strides[axis] == 0) return "a batch shares the weights";
+      }
+      const prepare_attribute how = rows_of(read);
+      if (!can_prepare(how.padded, pass_.device())) return "a workgroup has too few invocations for a row";
+      if (4 * how.words() > pass_.limits().tensor_bytes) return "prepared rows would be longer than a tensor may be";
+      const class_id from = g_.operand(id_, 1 + side);
+      const class_id made = g_.add(op::prepare_rows, dtype::u32, {how.words()}, how, {&from, 1}, why);
+      pass_.introduce(made, owner);
+      operands.push_back(made);
+    }
+    value_.prepared = true;
+    g_.add_to(owner, op::matmul, value_, operands, why);
+    return nullptr;
+  }
+
+ private:
+  // Columns of results are rows here, along the terms.
+  [[nodiscard]] prepare_attribute rows_of(const index_map& access) const {
+    prepare_attribute made;
+    made.padded = prepared_length(extents_of(value_).k);
+    made.row_axes = value_.batch_axes + value_.n_axes;
+    made.access.source = 0, made.access.offset = access.offset;
+    for (int axis = 0; axis < value_.space.rank(); ++axis) {
+      if (axis >= value_.batch_axes && axis < value_.batch_axes + value_.m_axes) continue;
+      made.access.strides[made.space.rank()] = access.strides[axis];
+      made.space.push_back(value_.space[axis]);
+    }
+    return made;
+  }
+
+  implementation_pass& pass_;
+  engine& g_;
+  enode_id id_;
+  matmul_attribute value_;
+};
+
 // Beside memory's time invocations wait for each other's magnitudes: 1.2 us, as found on an H100.
 MEGANEURA_INLINE kernel_time kernel_family<op::prepare_rows>::time(const engine& g, enode_id id,
                                                                    const device_profile& device) {
@@ -142,5 +197,27 @@ MEGANEURA_INLINE kernel_time kernel_family<op::prepare_rows>::time(const engine&
 }
 
 }  // namespace detail
+
+MEGANEURA_INLINE void implementation_pass::prepare_weights(const std::function<bool(class_id)>& is_folded) {
+  constexpr structural rule = structural::prepare_weights;
+  if (!enabled(rule)) return;
+  const auto count = static_cast<enode_id>(g_.node_count());
+  for (enode_id id{0}; id < count; ++id) {
+    if (g_.node(id).kind != op::matmul || g_.node(id).dead) continue;
+    const auto& product = g_.get<matmul_attribute>(id);
+    if (product.schedule.arithmetic != product_arithmetic::rounded || product.prepared) continue;
+    const auto rights = g_.operands(id).subspan(1, product.sums());
+    if (!std::ranges::all_of(rights, is_folded) || is_folded(g_.operand(id, 0))) continue;
+    g_.at(g_.node(id).path);
+    if (const char* problem = detail::weights_draft(*this, id).add()) {
+      const class_id owner = g_.find(g_.node(id).owner);
+      note_missed({owner, owner, rule, problem});
+    } else {
+      note_applied(rule);
+    }
+  }
+  g_.rebuild();
+  order_introduced();
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion

@@ -12,6 +12,11 @@
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
+/// Whether a workgroup of the device prepares whole rows of that length, four elements an invocation.
+[[nodiscard]] constexpr bool can_prepare(std::uint32_t length, const device_profile& device) {
+  return std::bit_ceil(length / 4) <= device.max_invocations;
+}
+
 /// Squares of `side` x `side` results, a workgroup each. `share` of a device's best rate is what they reach: large
 /// tiles reread operands less often, small ones occupy more multiprocessors and leave less of the last round empty.
 /// A tile also has to be begun and stored, which takes as long as adding up `overhead` terms.

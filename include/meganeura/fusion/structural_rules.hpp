@@ -44,6 +44,7 @@ enum class structural : std::uint8_t {
   attention_gradients,
   prepare_rows,
   exchange_sums,
+  prepare_weights,
   split_sum,
   split_filter,
   split_reduce,
@@ -102,6 +103,8 @@ inline constexpr structural_info structural_rules[] = {
     {structural::prepare_rows, "prepare_rows", "attention", exactness::reassociates},
     // a row's sum of a product and its weights, as that of what the product multiplies
     {structural::exchange_sums, "exchange_sums", "attention", exactness::reassociates},
+    // right operands that are folded, as the f16 terms that a product of rounded operands multiplies
+    {structural::prepare_weights, "prepare_weights", "products", exactness::reassociates},
     // a product with few results and a long sum
     {structural::split_sum, "split_sum", "splits"},
     // the gradient of a small filter over several images

@@ -235,7 +235,9 @@ struct product_schedule {
 /// reads as b's does b, with the same strides; the epilogue's argument 1 is the sum. `further` results are stored where
 /// the first is, of its dtype, and the node is then no value itself (see region_attribute). A paired product may
 /// instead store one result in two halves, each element of the epilogue's node `half` lying `half_distance` elements
-/// (below 0: before; 0: there is none) behind the last node's.
+/// (below 0: before; 0: there is none) behind the last node's. Rounded right operands may come `prepared`: as many
+/// operands more, behind all others, have their rows as op::prepare_rows makes them, in one term of length
+/// `prepared_length`, a batch behind the other, and they themselves are read where f16 cannot hold a row.
 struct matmul_attribute {
   shape space;
   int batch_axes = 0, m_axes = 0, n_axes = 0, k_axes = 0;
@@ -247,6 +249,7 @@ struct matmul_attribute {
   std::vector<further_result> further{};
   scalar_ref half{0};
   std::int64_t half_distance = 0;
+  bool prepared = false;
   /// Right operands, which are operands 1, 2, ...
   [[nodiscard]] constexpr std::size_t sums() const { return paired ? 2 : 1; }
   static void each(auto& self, auto visit) {
@@ -254,10 +257,15 @@ struct matmul_attribute {
         visit("n_axes", self.n_axes), visit("k_axes", self.k_axes), visit("a", self.a), visit("b", self.b),
         visit("output", self.output), visit("start", self.start), visit("finish", self.finish),
         visit("schedule", self.schedule), visit("paired", self.paired), visit("further", self.further),
-        visit("half", self.half), visit("half_distance", self.half_distance);
+        visit("half", self.half), visit("half_distance", self.half_distance), visit("prepared", self.prepared);
   }
   friend bool operator==(const matmul_attribute&, const matmul_attribute&) = default;
 };
+
+/// Of a row of so many terms, with zeros behind its end.
+[[nodiscard]] constexpr std::uint32_t prepared_length(std::int64_t terms) {
+  return static_cast<std::uint32_t>((terms + 7) / 8 * 8);
+}
 
 /// How attention is cut up for matrix units; on multiply-add (fma) its kernel chooses for itself. A workgroup of
 /// `subgroups` goes through the keys of 16 rows of queries a subgroup, `keys` at a time; of these each of `parts`

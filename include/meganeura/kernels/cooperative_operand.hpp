@@ -56,6 +56,11 @@ class row_scales {
   }
   /// Those that this one does for: 2^8, with which they are below 128 and 2^-20 on average, or all 0.
   void guess_parameters(std::uint32_t from) { guesses_.push_back({from, spirv::i32(8)}); }
+  /// Those from this one on are known instead, each by the inverse of its power as f32 (infinity: it has none), behind
+  /// a barrier; once more behind clear().
+  void know(std::uint32_t from) { known_.push_back(from); }
+  void tell(const spirv::u32& row, const spirv::u32& inverse) { largest_[row] = inverse + as_magnitude; }
+  [[nodiscard]] spirv::boolean has_none(const spirv::u32& row) const { return largest_.load(row) >= 0x7f800000u; }
   /// 0, which no compiler knows: the sign of a magnitude that came through lanes.
   [[nodiscard]] spirv::u32 zero() const { return zero_.value(); }
   /// Of rows from `from` on.
@@ -92,9 +97,8 @@ class row_scales {
   }
   /// Behind a barrier behind these, for what comes behind another one.
   void look_for_rows_without() {
-    for_each_below(k_, k_.local_index(), rows_, [&](const spirv::u32& row) {
-      k_.if_(largest_.load(row) >= 0x7f800000u, [&] { raise(rows_ + without, 1); });
-    });
+    for_each_below(k_, k_.local_index(), rows_,
+                   [&](const spirv::u32& row) { k_.if_(has_none(row), [&] { raise(rows_ + without, 1); }); });
   }
   [[nodiscard]] spirv::f32 factor(const spirv::u32& row) const { return power_of_two(exponent_of(row)); }
   /// The same for all invocations, behind a barrier behind that one.
@@ -110,24 +114,30 @@ class row_scales {
   [[nodiscard]] Sums unscaled(const Sums& sums, const spirv::u32& row, const spirv::u32& others,
                               std::uint32_t from) const {
     const spirv::var<Sums> found = k_.variable<Sums>();
+    const auto one_by_one = [&](const spirv::i32& own) {
+      if constexpr (Sums::components == 1) {
+        found = divided(sums, own + exponent_of(others));
+      } else {
+        const auto of = [&](std::uint32_t i) { return divided(sums[i], own + exponent_of(others + i)); };
+        found = vector(of(0), of(1), of(2), of(3));
+      }
+    };
+    const bool are_known = std::ranges::find(known_, from) != known_.end();
     k_.if_(
-        by_row_,
+        by_row_, [&] { one_by_one(exponent_of(row)); },
         [&] {
-          if constexpr (Sums::components == 1) {
-            found = divided(sums, exponent_of(row) + exponent_of(others));
-          } else {
-            const auto of = [&](std::uint32_t i) {
-              return divided(sums[i], exponent_of(row) + exponent_of(others + i));
-            };
-            found = vector(of(0), of(1), of(2), of(3));
-          }
-        },
-        [&] { found = divided(sums, guess_at(0) + guess_at(from)); });
+          if (!are_known)
+            found = divided(sums, guess_at(0) + guess_at(from));
+          else  // whose exponents end at 62
+            found = sums * inverses<Sums>(others) * Sums(power_of_two(-guess_at(0)));
+        });
     return found.load();
   }
 
  private:
   static constexpr std::uint32_t misfit = 0, without = 1;
+  // From the inverse of a power to the magnitude that has this power.
+  static constexpr std::uint32_t as_magnitude = 14u << 23;
   struct guessed_rows {
     std::uint32_t from = 0;
     spirv::i32 exponent;
@@ -138,6 +148,15 @@ class row_scales {
     return max(min(spirv::i32(target + 127) - largest, spirv::i32(126)), spirv::i32(-126));
   }
   [[nodiscard]] spirv::i32 exponent_of(const spirv::u32& row) const { return exponent(largest_.load(row), 14); }
+  // Of rows that are known, this one and its neighbours.
+  template <class Sums>
+  [[nodiscard]] Sums inverses(const spirv::u32& row) const {
+    const auto of = [&](std::uint32_t i) { return spirv::bitcast<spirv::f32>(largest_.load(row + i) - as_magnitude); };
+    if constexpr (Sums::components == 1)
+      return of(0);
+    else
+      return vector(of(0), of(1), of(2), of(3));
+  }
   [[nodiscard]] const spirv::i32& guess_at(std::uint32_t from) const {
     return std::ranges::find(guesses_, from, &guessed_rows::from)->exponent;
   }
@@ -152,8 +171,20 @@ class row_scales {
   std::uint32_t rows_;
   spirv::boolean by_row_{false};
   std::vector<guessed_rows> guesses_;
+  std::vector<std::uint32_t> known_;
   std::optional<spirv::u32> zero_;
 };
+
+/// Rows of f16 terms that lie one behind the other, each of so many, those of a batch behind those of the one before.
+[[nodiscard]] inline matmul_operand prepared_plan(const matmul_operand& of, std::uint32_t length) {
+  std::uint32_t batches = 1;
+  for (const strided_axis& axis : of.batch) batches *= axis.extent;
+  matmul_operand plan{
+      .batch = {{batches, of.row_count * length}}, .rows = {{of.row_count, length}}, .k = {{length, 1}}};
+  plan.row_count = of.row_count, plan.k_count = of.k_count;
+  plan.along_k = true, plan.width = 4;
+  return plan;
+}
 
 /// Element is what workgroup memory is made of: u32x4 (f16 operands) or u32x2 (f32 operands). A group of `unit`
 /// elements is one load and one store there.
@@ -163,36 +194,46 @@ class cooperative_operand {
   static constexpr std::uint32_t unit = Element::components * 2;
   static constexpr bool from_half = Element::components == 4;
 
-  cooperative_operand(spirv::kernel& k, const matmul_operand& plan, std::string_view name, std::uint32_t tile_rows,
-                      const product_schedule& s, const device_profile& device, bool is_parameter)
+  /// `prepared`: see matmul_problem.
+  cooperative_operand(spirv::kernel& k, const matmul_operand& source, std::string_view name, std::uint32_t tile_rows,
+                      const product_schedule& s, const device_profile& device, bool is_parameter,
+                      std::uint32_t prepared = 0)
       : k_(k),
-        plan_(plan),
+        source_(source),
+        plan_(prepared != 0 ? prepared_plan(source, prepared) : source),
+        prepared_length_(prepared),
         tile_rows_(tile_rows),
         tile_k_(s.tile_k),
         depth_(s.depth),
-        shape_(stage_shape(plan, tile_rows, tile_k_, unit)),
+        shape_(stage_shape(plan_, tile_rows, tile_k_, unit)),
         terms_(s.terms()),
         is_parameter_(is_parameter),
         subgroup_size_(device.subgroup_size),
         shuffles_(device.subgroup_shuffle && device.subgroup_arithmetic),
         index_(shuffles_ ? k.index_by_subgroups(device.subgroup_size) : k.local_index()),
         lanes_(std::min(shape_.units & -shape_.units, subgroup_size_)),
-        by_rows_(plan.along_k && shuffles_ && tile_rows * lanes_ % k.local_size()[0] == 0),
-        grouped_(strides_allow(plan, unit)) {
+        by_rows_(plan_.along_k && shuffles_ && tile_rows * lanes_ % k.local_size()[0] == 0),
+        grouped_(strides_allow(plan_, unit)) {
     if constexpr (from_half)
       wide_half_ = k.storage_buffer<spirv::u32x4>(name);
     else
       single_ = k.storage_buffer<spirv::f32>(name);
     if (!from_half && grouped_) wide_ = k.view<spirv::f32x4>(*single_);
     if (grouped_) {
-      batch_ = in_groups(plan.batch, false);
-      rows_ = in_groups(plan.rows, !plan.along_k);
-      k_groups_ = in_groups(plan.k, plan.along_k);
+      batch_ = in_groups(plan_.batch, false);
+      rows_ = in_groups(plan_.rows, !plan_.along_k);
+      k_groups_ = in_groups(plan_.k, plan_.along_k);
     }
   }
 
   /// Multiplied is what this makes of the elements, which lie in groups.
   void start_with(const matmul_prologue& start) { start_ = &start; }
+
+  /// Its rows lie there, where they are prepared.
+  void read_prepared(const spirv::memory<spirv::u32>& from) {
+    prepared_ = from;
+    prepared_pairs_ = k_.view<spirv::u32x2>(from);
+  }
 
   /// Elements of workgroup memory.
   [[nodiscard]] std::uint32_t staged_size() const { return terms_ * shape_.groups(); }
@@ -200,7 +241,7 @@ class cooperative_operand {
   void begin(const spirv::memory<Element>& staged, std::uint32_t at, const spirv::u32& batch,
              const spirv::u32& first_row) {
     staged_ = staged, staged_at_ = at, batch_index_ = batch, first_row_ = first_row;
-    base_ = offset_of(plan_.batch, batch) + plan_.offset;
+    base_ = offset_of(source_.batch, batch) + source_.offset;
     if (grouped_) group_base_ = offset_of(batch_, batch) + plan_.offset / unit;
   }
 
@@ -210,7 +251,9 @@ class cooperative_operand {
     else
       place_by_index();
     for (std::size_t i = 0; i < pieces_.size() * depth_; ++i) {
-      if constexpr (from_half)
+      if (is_prepared())
+        pairs_.push_back(k_.variable<spirv::u32x2>());
+      else if constexpr (from_half)
         words_.push_back(k_.variable<spirv::u32x4>());
       else
         floats_.push_back(k_.variable<spirv::f32x4>());
@@ -231,7 +274,7 @@ class cooperative_operand {
   /// Sends for a few elements from the term first_k on, which tell of all. Parameters are taken for what they mostly
   /// are.
   void fetch_sample(const spirv::u32& first_k) {
-    if (is_parameter_) return;
+    if (is_parameter_ || is_prepared()) return;
     const std::uint32_t lanes = shuffles_ ? subgroup_size_ : 16;
     for (std::uint32_t at = 0; at < lanes; at += shuffles_ ? lanes : 2) {
       sample_.push_back(k_.variable<spirv::f32x4>());
@@ -241,6 +284,10 @@ class cooperative_operand {
   /// Tells `scales` of them, which has its rows from `at` on; for all invocations the same.
   void guess(row_scales& scales, std::uint32_t at) {
     scales_ = &scales, scales_at_ = at;
+    if (is_prepared()) {
+      scales.know(at);
+      return tell_rows();
+    }
     for (std::size_t i = 0; i < row_groups() * rows_a_group(); ++i) {
       sums_.push_back(k_.variable<spirv::f32>()), seen_.push_back(k_.variable<spirv::u32>());
       factors_.push_back(k_.variable<spirv::f32>());
@@ -257,6 +304,7 @@ class cooperative_operand {
 
   /// What is staged from now on is multiplied by the rows' factors.
   void take_factors() {
+    if (is_prepared()) return;
     zero_ = scales_->zero();
     k_.if_(
         scales_->are_by_row(),
@@ -269,11 +317,24 @@ class cooperative_operand {
   }
   /// Behind all that is staged; behind a barrier behind this all know whether factors do that were guessed.
   void look_at_rows() const {
+    if (is_prepared()) {
+      return for_each_below(k_, k_.local_index(), tile_rows_, [&](const spirv::u32& row) {
+        k_.if_(scales_->has_none(row + scales_at_), [&] { scales_->note_misfit(); });
+      });
+    }
     const std::size_t elements = pieces_.size() / row_groups() * (plan_.along_k ? unit : 1);
     k_.if_(!scales_->fits(scales_at_, seen_, static_cast<std::uint32_t>(elements)), [&] { scales_->note_misfit(); });
   }
   /// Tells of each row what was seen.
   void tell_rows() const {
+    if (is_prepared()) {
+      const std::uint32_t factors = plan_.batch[0].extent * plan_.row_count * (prepared_length_ / 2);
+      const spirv::u32 first = batch_index_ * plan_.row_count + factors;
+      return for_each_below(k_, k_.local_index(), tile_rows_, [&](const spirv::u32& row) {
+        const spirv::u32 own = min(first_row_ + row, spirv::u32(plan_.row_count - 1));
+        scales_->tell(row + scales_at_, prepared_->load(own + first));
+      });
+    }
     for (std::size_t i = 0; i < seen_.size(); ++i) scales_->raise(row_of(i), seen_[i].load() & 0x7fffffffu);
   }
 
@@ -287,7 +348,9 @@ class cooperative_operand {
       if_needed(p, [&] {
         const spirv::u32 at = first + p.k;
         const spirv::u32 last = ends ? min(at, spirv::u32(k_end() - 1)) : at;
-        if constexpr (from_half) {
+        if (is_prepared()) {
+          pairs_[to].store(prepared_pairs_->load(p.base + offset_of(k_groups_, last) + p.distance));
+        } else if constexpr (from_half) {
           words_[to].store(wide_half_->load(p.base + offset_of(k_groups_, last) + p.distance));
         } else if (grouped_) {
           floats_[to].store(wide_->load(p.base + offset_of(k_groups_, last) + p.distance));
@@ -355,7 +418,7 @@ class cooperative_operand {
 
   /// One element, where f32 is in memory.
   [[nodiscard]] spirv::f32 element(const spirv::u32& row, const spirv::u32& at) const {
-    const spirv::f32 found = single_->load(base_ + offset_of(plan_.rows, row) + offset_of(plan_.k, at));
+    const spirv::f32 found = single_->load(base_ + offset_of(source_.rows, row) + offset_of(source_.k, at));
     if (!start_) return found;
     std::vector<scalar_value> reads;
     for (std::size_t i = 0; i < start_->reads; ++i)
@@ -498,7 +561,9 @@ class cooperative_operand {
     return tile_row(pieces_[group * pieces_.size() / row_groups()]) +
            (scales_at_ + static_cast<std::uint32_t>(i % rows_a_group()));
   }
+  [[nodiscard]] bool is_prepared() const { return prepared_length_ != 0; }
   [[nodiscard]] bool is_watched() const {
+    if (is_prepared()) return false;
     const spirv::boolean* by_row = scales_ == nullptr ? nullptr : &scales_->are_by_row();
     return by_row != nullptr && !(by_row->is_literal() && by_row->bits != 0);
   }
@@ -571,6 +636,12 @@ class cooperative_operand {
     return vector(is_below(0), is_below(1), is_below(2), is_below(3));
   }
 
+  [[nodiscard]] spirv::u32x2 inside_of_pairs(const piece& p, const spirv::u32& first_k,
+                                             const spirv::u32x2& pairs) const {
+    const spirv::boolean is_inside = first_k / unit + p.k < k_end();
+    return vector(select(is_inside, pairs[0], spirv::u32(0)), select(is_inside, pairs[1], spirv::u32(0)));
+  }
+
   // And watched.
   [[nodiscard]] spirv::f32x4 scaled(std::size_t i, const spirv::f32x4& x) const {
     const std::size_t first = i * row_groups() / pieces_.size() * rows_a_group();
@@ -592,6 +663,9 @@ class cooperative_operand {
     if constexpr (from_half) {
       const u32x4 words = words_[step * pieces_.size() + i].load();
       (*staged_)[p.slot] = ends ? select(inside(p, first_k), words, u32x4(0u)) : words;
+    } else if (is_prepared()) {
+      const u32x2 pairs = pairs_[step * pieces_.size() + i].load();
+      (*staged_)[p.slot] = ends ? inside_of_pairs(p, first_k, pairs) : pairs;
     } else {
       f32x4 x = multiplied(i, step);
       // What a prologue makes of the last element again is finite if that is, and meets zeros of the other operand.
@@ -611,7 +685,8 @@ class cooperative_operand {
   }
 
   spirv::kernel& k_;
-  matmul_operand plan_;
+  matmul_operand source_, plan_;  // f32 in memory, and what is staged
+  std::uint32_t prepared_length_;
   std::uint32_t tile_rows_, tile_k_, depth_;
   staged_shape shape_;
   std::uint32_t terms_;
@@ -630,9 +705,12 @@ class cooperative_operand {
   std::optional<spirv::memory<spirv::u32x4>> wide_half_;
   std::optional<spirv::memory<spirv::f32>> single_;
   std::optional<spirv::memory<spirv::f32x4>> wide_;
+  std::optional<spirv::memory<spirv::u32>> prepared_;
+  std::optional<spirv::memory<spirv::u32x2>> prepared_pairs_;
   std::optional<spirv::memory<Element>> staged_;
   std::vector<piece> pieces_;
   std::vector<spirv::var<spirv::u32x4>> words_;
+  std::vector<spirv::var<spirv::u32x2>> pairs_;
   std::vector<spirv::var<spirv::f32x4>> floats_;
   std::vector<spirv::var<spirv::f32x4>> sample_;
   // Of each row of which the invocation has pieces: what is multiplied by, what it stages of it at once, added up, and

@@ -52,6 +52,9 @@ class cooperative_product {
         staged_(k.shared<Element>(
             std::max(left_.staged_size() + sums() * rights_[0].staged_size(), exchange_size(s, wide, shape_)))) {
     if (device.subgroup_shuffle && device.subgroup_arithmetic) k.require_subgroup_size(device.subgroup_size);
+    for (auto& right : rights_) {
+      if (problem.prepared != 0) right.read_prepared(k.storage_buffer<spirv::u32>("prepared"));
+    }
     if (problem.result != dtype::f32) narrow_.emplace(k, problem.result, "out", static_cast<int>(plan_.width));
     for (const matmul_problem::store& each : problem.stores) {
       if (narrow_ || each.result < out_.size()) continue;
@@ -183,10 +186,13 @@ class cooperative_product {
                                                                              const device_profile& device) {
     matmul_operand plan = plan_operand(problem, false);
     std::vector<cooperative_operand<Element>> bound;
-    bound.emplace_back(k, plan, "b", s.tile_n / problem.sums(), s, device, problem.parameters.b);
+    const auto bind = [&](const char* name) {
+      bound.emplace_back(k, plan, name, s.tile_n / problem.sums(), s, device, problem.parameters.b, problem.prepared);
+    };
+    bind("b");
     if (!problem.offset_second) return bound;
     plan.offset = *problem.offset_second;
-    bound.emplace_back(k, plan, "second", s.tile_n / problem.sums(), s, device, problem.parameters.b);
+    bind("second");
     return bound;
   }
 

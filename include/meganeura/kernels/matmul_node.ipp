@@ -46,8 +46,8 @@ class bound_programs {
  public:
   bound_programs(spirv::kernel& k, const matmul_attribute& node, std::span<const dtype> types)
       : k_(k), node_(node), first_(1 + node.sums()) {
-    for (std::size_t i = first_; i < types.size(); ++i)
-      operands_.emplace_back(k, types[i], "operand" + std::to_string(i));
+    const std::size_t end = types.size() - (node.prepared ? node.sums() : 0);
+    for (std::size_t i = first_; i < end; ++i) operands_.emplace_back(k, types[i], "operand" + std::to_string(i));
   }
 
   /// The epilogue's over one finished sum, or over four; of a pair's, over both. Each result's value.
@@ -217,6 +217,7 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
   problem.offset_b = value(node.b.offset);
   problem.offset_out = value(node.output.offset);
   problem.has_prologue = !node.start.is_empty();
+  if (node.prepared) problem.prepared = prepared_length(static_cast<std::int64_t>(extent_of(problem.k)));
   if (node.paired) problem.offset_second = value(node.finish.accesses.at(0).offset);
   for (std::size_t i = 0; i < node.further.size(); ++i) problem.stores.push_back({i + 1, 0});
   if (node.half_distance != 0) problem.stores.push_back({0, value(node.half_distance)});
@@ -234,6 +235,8 @@ MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_attribute& node, std::
   if ((node.paired || !node.further.empty()) && !node.schedule.is_on_units())
     fail(error_category::internal,
          "matmul: a pair or several results without matrix units; the rules must not do that");
+  if (node.prepared && node.schedule.arithmetic != product_arithmetic::rounded)
+    fail(error_category::internal, "matmul: weights are prepared for what rounds them; the rules must not do that");
   if (node.schedule.is_on_units()) return make_cooperative_matmul(problem, node.schedule, on);
   return make_best_matmul(problem, on);
 }

@@ -6,7 +6,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-/// One operand, of f32; see prepare_attribute. errors: unsupported for rows longer than `fusion::widest_head`.
+/// One operand, of f32; see prepare_attribute. errors: unsupported for rows longer than
+/// `fusion::can_prepare` has it.
 [[nodiscard]] kernel_dispatch make_prepare_rows(const prepare_attribute& node, const device_profile& on);
 
 template <>

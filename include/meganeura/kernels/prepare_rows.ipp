@@ -42,7 +42,7 @@ class row_preparation {
         pairs_(k.view<spirv::u32x2>(out_)),
         both_(k.view<spirv::u32x4>(out_)) {
     if (by_shuffles_) k.require_subgroup_size(on.subgroup_size);
-    if (!by_shuffles_) lanes_meet_ = k.shared<spirv::u32>(k.local_size()[0]);
+    if (!by_shuffles_) largest_ = k.shared<spirv::u32>(k.local_size()[0] / lanes);
     if (node.by_columns) {
       magnitudes_ = k.shared<spirv::u32x4>(k.local_size()[0]);
       columns_ = k.shared<spirv::u32>(2);
@@ -81,7 +81,12 @@ class row_preparation {
  private:
   [[nodiscard]] spirv::u32 largest_of_lanes(const spirv::u32& x) {
     if (by_shuffles_) return largest_by_shuffles(k_, x, lanes_);
-    return largest_by_memory(k_, *lanes_meet_, index_, x, lanes_);
+    const spirv::u32 row = index_ / lanes_;
+    k_.if_(index_ % lanes_ == 0u, [&] { (*largest_)[row] = spirv::u32(0); });
+    k_.barrier();
+    static_cast<void>((*largest_)[row].atomic_max(x));
+    k_.barrier();
+    return largest_->load(row);
   }
   // Whether of the workgroup's rows a column that is not all zeros is too far below the largest number of all. Every
   // invocation, which has four columns of a row.
@@ -120,7 +125,7 @@ class row_preparation {
   spirv::memory<spirv::u32> out_;
   spirv::memory<spirv::u32x2> pairs_;
   spirv::memory<spirv::u32x4> both_;
-  std::optional<spirv::memory<spirv::u32>> lanes_meet_;
+  std::optional<spirv::memory<spirv::u32>> largest_;  // of each row
   std::optional<spirv::memory<spirv::u32x4>> magnitudes_;
   std::optional<spirv::memory<spirv::u32>> columns_;  // of all columns the largest number; whether one is lost
   spirv::u32 index_;
@@ -130,10 +135,11 @@ class row_preparation {
 
 MEGANEURA_INLINE kernel_dispatch make_prepare_rows(const prepare_attribute& node, const device_profile& on) {
   const std::uint32_t lanes = std::bit_ceil(node.padded / 4);
-  if (node.padded == 0 || node.padded % 8 != 0 || node.padded > fusion::widest_head)
+  if (node.padded == 0 || node.padded % 8 != 0 || !fusion::can_prepare(node.padded, on))
     fail(error_category::unsupported,
-         "rows of {} elements were to be prepared; there are kernels of up to {}, in eights", node.padded,
-         fusion::widest_head);
+         "rows of {} elements were to be prepared; there are kernels of up to four an invocation of a workgroup, in "
+         "eights, and the device has {} of these",
+         node.padded, on.max_invocations);
   const std::uint32_t threads = std::max(lanes, std::bit_floor(std::min(256u, on.max_invocations)));
   spirv::kernel k(fmt::format("prepare_rows {}x{}", node.rows(), node.padded), {threads, 1, 1});
   detail::row_preparation rows(k, node, on, lanes);

@@ -42,6 +42,9 @@ inline bool looks_up(op kind) { return kind == op::gather || kind == op::take_al
 // Bytes of an operand that a kernel must read.
 inline std::uint64_t read_bytes(const graph& g, node_id id, std::size_t operand, std::uint64_t whole) {
   if (operand == 0 && looks_up(g[id].kind)) return std::min(whole, tensor_bytes(g[id]));
+  // What comes prepared is read as that is; a row that it cannot hold is seldom.
+  const auto* product = std::get_if<matmul_attribute>(&g.attribute_of(id));
+  if (product != nullptr && product->prepared && operand >= 1 && operand <= product->sums()) return 0;
   const affine_reads reads = reads_of(g, id);
   double elements = 0;
   bool named = false;

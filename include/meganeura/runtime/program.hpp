@@ -175,6 +175,7 @@ class program {
   [[nodiscard]] std::uint64_t step_values_bytes() const {
     return plan_.area_bytes[plan::index_of(plan::area::step_values)];
   }
+  [[nodiscard]] std::string reason_not_to_fit() const;
   void check_memory() const;
   void allocate();
   struct prepared {             // one step of the plan, ready to be recorded

@@ -128,14 +128,24 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   optimization.region.tensor_bytes = static_cast<std::int64_t>(std::min(planning.max_tensor_bytes, page_bytes));
   const auto optimized = [&](const graph& of) { return fusion::optimize(of, optimization, &report_); };
   const bool has_taps = options.taps.begin() != options.taps.end();
-  graph implementation = has_taps ? optimized(detail::with_taps(g, options.taps)) : optimized(g);
-  times_.saturate = report_.saturate_ms;
-  times_.implement = report_.implement_ms;
-  times_.extract = watch.lap() - times_.saturate - times_.implement;
-  planning.times = report_.times;
   planning.launch = optimization.device.launch;
-  plan_ = plan::make_plan(std::move(implementation), weights.layout(), planning, page_bytes);
-  times_.plan = watch.lap();
+  const auto make_plan = [&] {
+    graph implementation = has_taps ? optimized(detail::with_taps(g, options.taps)) : optimized(g);
+    times_.saturate += report_.saturate_ms;
+    times_.implement += report_.implement_ms;
+    times_.extract += watch.lap() - report_.saturate_ms - report_.implement_ms;
+    planning.times = report_.times;
+    plan_ = plan::make_plan(std::move(implementation), weights.layout(), planning, page_bytes);
+    times_.plan += watch.lap();
+  };
+  const std::uint64_t budget = planning.memory_budget;
+  if (planning.fold && budget >> 62 == 0) planning.memory_budget = 0;
+  make_plan();
+  const bool is_too_large = (budget != 0 && plan_.peak_bytes() > budget) || !reason_not_to_fit().empty();
+  if (is_too_large && (planning.memory_budget != budget || !plan_.folded.empty())) {  // what is folded is kept for good
+    planning.fold = optimization.fold = false, planning.memory_budget = budget;
+    make_plan();
+  }
   if (const std::size_t again = plan_.computed_again(); again != 0 && !report_.explain.empty()) {
     report_.explain += fmt::format(
         "\nA memory budget of {} bytes is not among this: {} dispatches more compute again what is not kept, so that a "
@@ -177,7 +187,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
 }
 
 // Every buffer that `allocate` makes, the parameters' being there already, and moments if others have them too.
-MEGANEURA_INLINE void program::check_memory() const {
+MEGANEURA_INLINE std::string program::reason_not_to_fit() const {
   std::vector<std::uint64_t> buffers;
   for (std::size_t i = 0; i < plan_.area_bytes.size(); ++i) {
     const auto where = static_cast<plan::area>(i);
@@ -189,7 +199,11 @@ MEGANEURA_INLINE void program::check_memory() const {
       buffers.insert(buffers.end(), more.begin(), more.end());
     }
   }
-  const std::string reason = device_.reason_to_refuse(buffers);
+  return device_.reason_to_refuse(buffers);
+}
+
+MEGANEURA_INLINE void program::check_memory() const {
+  const std::string reason = reason_not_to_fit();
   if (reason.empty()) return;
   fail(error_category::out_of_memory,
        "the program does not fit: {}; it takes {} bytes in all, and with a plan.memory_budget below that, values are "
