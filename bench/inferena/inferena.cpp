@@ -42,7 +42,7 @@ using namespace inferena;
 struct options {
   std::string device, json, markdown, against, reference;
   std::vector<std::string> models, tasks, precisions{"exact"}, without;
-  bool is_small = false, is_timed = true, is_cold = true, matrix_units = true, tune = false;
+  bool is_small = false, is_timed = true, is_cold = true, matrix_units = true, tune = false, is_greedy = false;
   int slowest = 0;
   double memory_budget = 0;  // MB, of steps
   measure_options measure;
@@ -78,6 +78,7 @@ class bench {
     report["notes"] = nlohmann::json::array();
     report["workloads"] = nlohmann::json::array();
     if (!options_.matrix_units) report["notes"].push_back("without matrix units");
+    if (options_.is_greedy) report["notes"].push_back("kernels chosen value by value, without a search");
     if (!options_.without.empty())
       report["notes"].push_back(fmt::format("without the rules {}", fmt::join(options_.without, ", ")));
     {
@@ -108,6 +109,7 @@ class bench {
     made.precision = precision_;
     made.optimize.matrix_units = options_.matrix_units;
     made.optimize.disabled = options_.without;
+    if (options_.is_greedy) made.optimize.search_passes = 0;
     made.plan.memory_budget = static_cast<std::uint64_t>(1e6 * options_.memory_budget);
     return made;
   }
@@ -303,6 +305,7 @@ int main(int argc, char** argv) try {
   app.add_flag("--tune", asked.tune, "measure schedules of products first, of each task");
   app.add_flag("!--no-matrix-units", asked.matrix_units, "products by f32 multiply-add alone");
   app.add_option("--without", asked.without, "rules that are left out, such as matmul_prologue")->delimiter(',');
+  app.add_flag("--greedy", asked.is_greedy, "choose kernels value by value, without a search");
   app.add_option("--memory-budget", asked.memory_budget, "MB of the device that a program may take")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--rounds", asked.measure.rounds)->check(CLI::NonNegativeNumber);
