@@ -1521,7 +1521,7 @@ enum class op : std::uint8_t {
   matmul,     // contract with strided operands and an epilogue program
   convolve,   // convolution with an epilogue program
   attention,  // two products and the softmax between them: scores of queries and keys weigh values
-  prepare_rows,  // rows as f16 terms, as attention on matrix units reads them
+  prepare_rows,  // rows as f16 terms, as attention and products on matrix units read them
   result,        // one of the values that its operand, an implementation with several, stores
 };
 
@@ -17889,8 +17889,9 @@ struct plan_options {
   std::uint64_t max_tensor_bytes = 0xffffffff;   // a longer tensor is refused
   std::uint64_t max_binding_bytes = 0xffffffff;  // a longer run of parameters is updated in pieces
   bool in_place = true;                          // a pointwise kernel may overwrite an operand it is the last to read
-  bool fold = false;    // compute what depends on parameters and constants alone when these change, not in each step
-  bool balance = true;  // run a node where the step gets quickest by `times`, in about as much memory
+  std::optional<bool> fold{};  // compute what depends on parameters and constants alone when these change, not in each
+                               // step; not where it is not said, but a program does
+  bool balance = true;         // run a node where the step gets quickest by `times`, in about as much memory
   std::vector<kernel_time> times{};  // of each node of the graph, see optimize_report; empty if not known
   launch_time launch{};              // beside these
   /// Bytes that execution_plan::peak_bytes() is to stay within; 0: whatever is needed. What is not read for long is
@@ -18429,11 +18430,11 @@ struct optimize_options {
   std::shared_ptr<const tuned_products> tuned{};  // measured schedules, see meganeura::tune; null: the model's alone
   region_limits region{};                         // of a fused kernel; a program lowers them to what its device binds
   std::size_t region_forms = 16;                  // fused kernels that are kept for one value
-  int search_passes = 8;    // over all values, in search of a cheaper choice; 0: a greedy one, values one by one
-  device_profile device{};  // what costs are of
-  bool fold = false;        // what depends on parameters and constants alone takes no time of a step, as in plans made
-                            // with plan_options::fold; a program sets it
-  bool explain = false;     // write optimize_report::explain
+  int search_passes = 8;       // over all values, in search of a cheaper choice; 0: a greedy one, values one by one
+  device_profile device{};     // what costs are of
+  std::optional<bool> fold{};  // what depends on parameters and constants alone takes no time of a step, as in plans
+                               // made with plan_options::fold
+  bool explain = false;        // write optimize_report::explain
 };
 
 /// What kernels are chosen for: with matrix units where they may be used.
@@ -18751,11 +18752,9 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// How a graph becomes a program, and what of it can be seen. Defaults are for speed.
 struct program_options {
   fusion::optimize_options optimize{};  // which rules may change the graph, and how far the search goes
-  plan::plan_options plan{};            // order and memory; its limits are lowered to what the device has, and `fold`
-                                        // is the one below
+  plan::plan_options plan{};            // order and memory; its limits are lowered to what the device has, and what
+                                        // does not change from step to step is folded unless it or `optimize` says no
   meganeura::precision precision = meganeura::precision::exact;  // of products
-  bool fold = true;  // what depends on parameters and constants alone is computed when these change and kept, not in
-                     // each step; a parameter that the step itself changes is none
   bool device_costs = true;             // weigh kernels by the device; false: by optimize.device as it is
   profiling profile = profiling::none;  // what program::profile tells of; of dispatches where a trace is written
   bool duration = false;                // two timestamps around each step, which cost little
@@ -31739,6 +31738,12 @@ struct product_choice {
   return {seconds / tiles.share * (1 + tiles.crowd * filled) + device.product_once, seconds / tiles.full_share};
 }
 
+/// Whether prepared right operands make it quicker: 1500x1536x384 in 128x256x32 by 64x64 took 33.4 us for 31.0 on an
+/// H200, though it reads less.
+[[nodiscard]] constexpr bool can_be_prepared(const product_schedule& s) {
+  return s.arithmetic == product_arithmetic::rounded && s.tile_m * s.tile_n <= 128 * 128;
+}
+
 /// What a product computes as it reads its first operand.
 struct product_start {
   double operations = 0;  // of an element
@@ -31844,8 +31849,8 @@ struct product_start {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
-// The structural rules by name, in the order they are tried, and what their definitions share. What makes the kinds
-// that implement a primitive, and what they end with, stands in kernel_family.hpp.
+// The structural rules by name, whose order is that of their bits, and what their definitions share. What makes the
+// kinds that implement a primitive, and what they end with, stands in kernel_family.hpp.
 // What rules ask about accesses of a loop nest, and of the parts of a scalar program.
 // Arithmetic on affine loop nests: splitting, merging and composing accesses, so that views cost no rules.
 
@@ -32323,6 +32328,10 @@ struct attention_gradients : structural_rule<structural::attention_gradients, op
 struct prepare_rows : structural_rule<structural::prepare_rows, op::attention> {
   static void apply(implementation_pass& pass, enode_id id);
 };
+// Right operands of a product that rounds them, which are folded: as f16 terms that are made when parameters change.
+struct prepare_weights : structural_rule<structural::prepare_weights, op::matmul> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
 // The gradient of a softmax, weights * (x - sum of weights * x along the row), where x is a product and that of the
 // weights and its right operand is there too: the row's sum is that of the left operand times this result, which the
 // product's kernel adds up as it reads the operand.
@@ -32460,7 +32469,7 @@ class implementation_pass {
   }
 
   /// And behind it, with what is computed before a step, see structural::prepare_weights.
-  void prepare_weights(const std::function<bool(class_id)>& is_folded);
+  void prepare_weights(std::function<bool(class_id)> is_folded);
 
   /// Classes in the order they were visited: operands before users.
   [[nodiscard]] const std::vector<class_id>& order() const { return order_; }
@@ -32522,6 +32531,8 @@ class implementation_pass {
   [[nodiscard]] bool serves_only(class_id value, std::span<const enode_id> regions) const;
   /// A class that came up on the way, or was behind: `reader` has a node that reads it, to be computed before that.
   void introduce(class_id made, class_id reader);
+  /// Whether a class is computed before a step.
+  [[nodiscard]] bool is_folded(class_id id) const { return is_folded_ && is_folded_(g_.find(id)); }
   void note_applied(structural rule) { ++applied_[static_cast<std::size_t>(rule)]; }
   void note_missed(const missed_fusion& missed) { missed_.push_back(missed); }
 
@@ -32614,6 +32625,7 @@ class implementation_pass {
   std::deque<known_attention> attentions_;              // a few: layers are alike
   std::vector<class_id> order_;
   std::vector<introduction> introduced_;
+  std::function<bool(class_id)> is_folded_;
   std::vector<std::uint8_t> state_;           // of the traversal: 0 new, 1 open, 2 done
   std::vector<std::uint32_t> uses_;           // by distinct consumers, seen through views
   std::vector<std::uint32_t> deciding_uses_;  // of them, those something depends on bit by bit
@@ -32803,9 +32815,9 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 /// their values as results, and to the class of each value the node that names it there; what the choice refuses is not
 /// built upon. A value that its only readers take from inside of such a region is then left out of its results. What
 /// such a region reads is computed in earlier steps than any of its values is chosen to be, so that no choice is a
-/// circle.
+/// circle. Not of classes that `is_free`, whose kernels take no time.
 void merge_regions(engine& g, const extraction& chosen, const region_limits& limits,
-                   const egraph::choice_so_far& choice);
+                   const egraph::choice_so_far& choice, const std::function<bool(class_id)>& is_free);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
@@ -32870,10 +32882,12 @@ struct saturated_graph {
   std::vector<class_id> roots;    // outputs, then effects
   std::vector<class_id> order;    // classes the roots reach, operands before users
   std::vector<missed_fusion> missed;
-  rule_mask enabled;         // the rules that were not left out
-  std::vector<bool> folded;  // classes that depend on parameters and constants alone; empty: nothing is folded
+  rule_mask enabled;          // the rules that were not left out
+  std::vector<bool> folded;   // classes that depend on parameters and constants alone; empty: nothing is folded
+  std::vector<bool> of_step;  // classes of which each step has its own: numbers that the host reads, what effects read
 
-  /// Whether a node is computed when parameters change, and not in each step: where it reads nothing else.
+  /// Whether a node is computed when parameters change, and not in each step: where it reads nothing else, and each of
+  /// its values may be kept.
   [[nodiscard]] bool is_folded(enode_id id) const;
   /// Of a step; of what is folded no launch, and little that tells ways to compute the same apart. Infinite for what
   /// would compute in each step what can be folded.
@@ -32882,6 +32896,10 @@ struct saturated_graph {
   [[nodiscard]] bool is_folded_class(class_id id) const {
     const class_id known = graph.find(id);
     return known < folded.size() && folded[known];
+  }
+  [[nodiscard]] bool is_of_step(class_id id) const {
+    const class_id known = graph.find(id);
+    return known < of_step.size() && of_step[known];
   }
 };
 [[nodiscard]] saturated_graph saturate(const graph& g, const optimize_options& options, optimize_report& report);
@@ -33013,7 +33031,7 @@ inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what
                                                            fits_beside(*tuned, true, false, options.device))))
     return {};
   if (!product->further.empty() && !tuned->is_on_units()) return {};
-  if (product->prepared && tuned->arithmetic != product_arithmetic::rounded) return {};
+  if (product->prepared && !can_be_prepared(*tuned)) return {};
   if (!is_on_offer(*tuned, extents, options.precision, device_of(options))) return {};
   matmul_attribute changed = *product;
   changed.schedule = *tuned;
@@ -33171,6 +33189,12 @@ MEGANEURA_INLINE bool saturated_graph::is_folded(enode_id id) const {
   if (folded.empty() || graph.node(id).kind == op::random) return false;
   const op_stage stage = info(graph.node(id).kind).stage;
   if (stage == op_stage::leaf || stage == op_stage::effect) return false;
+  const class_id owner = graph.find(graph.node(id).owner);
+  if (is_of_step(owner)) return false;
+  const auto names_one_of_step = [&](enode_id reader) {
+    return graph.node(reader).kind == op::result && is_of_step(graph.node(reader).owner);
+  };
+  if (stage == op_stage::implementation && std::ranges::any_of(graph[owner].parents, names_one_of_step)) return false;
   return std::ranges::all_of(graph.operands(id), [&](class_id operand) { return is_folded_class(operand); });
 }
 
@@ -33179,19 +33203,32 @@ MEGANEURA_INLINE kernel_time saturated_graph::time_in_step(enode_id id, const de
   constexpr double hardly = 1e-3, never = std::numeric_limits<double>::infinity();
   const op_stage stage = info(graph.node(id).kind).stage;
   if (folded.empty() || stage == op_stage::leaf || !std::isfinite(all.alone)) return all;
-  if (is_folded(id)) return {.alone = 0, .busy = hardly * all.alone};
-  const bool is_of_new = stage == op_stage::projection && graph.find(graph.operand(id, 0)) >= folded.size();
-  return is_folded_class(graph.node(id).owner) && !is_of_new ? kernel_time{never, never} : all;
+  const auto is_computed_before = [&] {  // a kernel that merging came up with has a class of its own
+    if (stage != op_stage::projection) return is_folded(id);
+    const class_id several = graph.find(graph.operand(id, 0));
+    return several < folded.size() ? static_cast<bool>(folded[several]) : is_folded(graph[several].nodes.front());
+  };
+  if (is_computed_before()) return {.alone = 0, .busy = hardly * all.alone};
+  return is_folded_class(graph.node(id).owner) ? kernel_time{never, never} : all;
 }
 
 namespace detail {
 
-// Parameters and states that no step of the graph changes, and what a kernel can compute that reads nothing else.
+// Parameters and states that no step of the graph changes, and what a kernel can compute that reads nothing else. No
+// number that the host reads of every step, and nothing that an effect reads.
 inline void find_folded(const graph& g, const device_profile& device, saturated_graph& all) {
   all.folded.assign(all.graph.class_slots(), false);
   std::vector<bool> is_written(g.size(), false);
   for (node_id effect : g.effects()) {
     for (const update& each : g.updates(effect)) is_written[each.target] = true;
+  }
+  all.of_step.assign(all.graph.class_slots(), false);
+  for (const graph_output& output : g.outputs()) {
+    const node& n = g[output.node];
+    if (n.type == dtype::f32 && n.extents.rank() == 0) all.of_step[all.graph.find(all.classes[output.node])] = true;
+  }
+  for (node_id effect : g.effects()) {
+    for (node_id operand : g.operands(effect)) all.of_step[all.graph.find(all.classes[operand])] = true;
   }
   for (const op kind : {op::parameter, op::state}) {
     for (node_id id : g.leaves(kind)) {
@@ -33243,11 +33280,13 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   report.implement_ms = phase.lap();
   result.order = pass.order();
   result.missed = pass.missed();
-  if (options.fold) {
+  if (options.fold.value_or(false)) {
     detail::find_folded(g, options.device, result);
     pass.prepare_weights([&](class_id id) { return result.is_folded_class(id); });
     result.order = pass.order();
     detail::find_folded(g, options.device, result);
+    result.missed = pass.missed();
+    report.implement_ms += phase.lap();
   }
   for (std::size_t i = 0; i < pass.applied().size(); ++i) {
     report.rules.push_back({rules[i].name, pass.applied()[i], pass.applied()[i]});
@@ -33315,7 +33354,7 @@ inline extraction choose_without(saturated_graph& all, const egraph::choice_tabl
                                  const optimize_options& options, const left_out& without) {
   const auto more = [&](enode_id id) { return without.has(all.graph, id) ? without.seconds : 0; };
   const auto merge = [&](const extraction& chosen, const egraph::choice_so_far& choice) {
-    merge_regions(all.graph, chosen, options.region, choice);
+    merge_regions(all.graph, chosen, options.region, choice, [&](class_id id) { return all.is_folded_class(id); });
   };
   const bool merges = has(all.enabled, structural::merge_regions);
   return egraph::extract(from, merges ? egraph::growth(merge) : egraph::growth(), options.search_passes, more);
@@ -34143,7 +34182,7 @@ inline void limit_schedules(device_profile& costs, const device_profile& actual)
 MEGANEURA_INLINE fusion::optimize_options optimization_on(const device& on, const program_options& options) {
   fusion::optimize_options optimization = options.optimize;
   optimization.precision = options.precision;
-  optimization.fold = options.fold;
+  optimization.fold = options.plan.fold.value_or(true) && options.optimize.fold.value_or(true);
   std::istringstream disabled(io::environment("MEGANEURA_DISABLE"));
   for (std::string name; std::getline(disabled, name, ',');) {
     if (!name.empty()) optimization.disabled.push_back(name);
@@ -34193,7 +34232,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   const std::int64_t begin = detail::has_trace(on) ? io::monotonic_now() : 0;
   detail::stopwatch watch;
   plan::plan_options planning = options.plan;
-  planning.fold = options.fold;
+  planning.fold = optimization.fold;
   const std::uint64_t range = on.facts().max_storage_range;
   // Pieces behind descriptors are quicker than a flat update by address: Adam's of 160 MB on lavapipe by a fifth.
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, range);
@@ -34213,13 +34252,17 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
     plan_ = plan::make_plan(std::move(implementation), weights.layout(), planning, page_bytes);
     times_.plan += watch.lap();
   };
-  const std::uint64_t budget = planning.memory_budget;
-  if (planning.fold && budget >> 62 == 0) planning.memory_budget = 0;
-  make_plan();
-  const bool is_too_large = (budget != 0 && plan_.peak_bytes() > budget) || !reason_not_to_fit().empty();
-  if (is_too_large && (planning.memory_budget != budget || !plan_.folded.empty())) {  // what is folded is kept for good
-    planning.fold = optimization.fold = false, planning.memory_budget = budget;
+  const auto make_plan_unfolded = [&] {
+    planning.fold = optimization.fold = false;
     make_plan();
+  };
+  try {
+    make_plan();
+    if (!plan_.folded.empty() && !reason_not_to_fit().empty()) make_plan_unfolded();  // it is kept for good
+  } catch (const error& refused) {
+    const bool is_budget = refused.category() == error_category::out_of_memory && planning.memory_budget != 0;
+    if (!is_budget || !planning.fold.value_or(false)) throw;
+    make_plan_unfolded();
   }
   if (const std::size_t again = plan_.computed_again(); again != 0 && !report_.explain.empty()) {
     report_.explain += fmt::format(
@@ -36128,7 +36171,9 @@ MEGANEURA_INLINE std::string training::first_not_finite(std::span<const input_va
     graph_with_loss model = make_(at, run_mode::training);
     whole = detail::training_graph(std::move(model.forward), model.loss, optimizer_, groups_, options_);
     whole.drop_effects();
+    const std::vector<bool> left_out = whole.pullbacks();  // which no step computes
     for (node_id id{0}; id < whole.size(); ++id) {
+      if (left_out[id]) continue;
       const op kind = whole[id].kind;
       const bool computes = info(kind).stage == op_stage::primitive && kind != op::view;
       if (!is_float(whole[id].type) || (!computes && info(kind).stage != op_stage::leaf)) continue;
@@ -39826,7 +39871,7 @@ MEGANEURA_INLINE draft::draft(graph of, const layout& parameters, const plan_opt
     for (const update& each : g().updates(effect)) writer[each.target] = effect;
   }
   is_folded.resize(g().size(), false);
-  if (options.fold) find_folded();
+  if (options.fold.value_or(false)) find_folded();
 }
 
 // Nothing of it is a number that the host reads of every step, or assigned to a state.
@@ -40172,10 +40217,7 @@ MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, con
   }
   execution_plan whole = detail::planned(all);
   if (whole.peak_bytes() <= options.memory_budget) return whole;
-  if (whole.folded.empty()) return detail::plan_within(std::move(all), whole);
-  plan_options unfolded = options;  // what is folded is kept for good
-  unfolded.fold = false;
-  return make_plan(std::move(whole.implementation), parameters, unfolded, page_bytes);
+  return detail::plan_within(std::move(all), whole);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
@@ -40206,7 +40248,7 @@ class recomputation {
       for (node_id operand : g_.operands(id)) add(read_[operand], level_of(id));
     }
     for (node_id id{0}; id < g_.size(); ++id) {
-      is_kept_[id] = all.is_output[id] || all.read_by_effect[id];
+      is_kept_[id] = all.is_output[id] || all.read_by_effect[id] || all.is_folded[id];
       const auto lies_there = [&](node_id operand) {
         return all.places[operand].in_arena && all.places[operand].where.overlaps(all.places[id].where);
       };
@@ -40409,7 +40451,7 @@ class recomputation {
   const graph& g_;
   std::vector<level_list> made_;   // of each kernel: the levels at which it runs, in order
   std::vector<level_list> read_;   // of each value: those at which kernels read it, in order
-  std::vector<bool> is_kept_;      // to the end of the step
+  std::vector<bool> is_kept_;      // to the end of the step, as is what was there when it began
   std::vector<bool> is_in_place_;  // takes the place of an operand
   std::uint32_t levels_;
   level_bytes live_;
@@ -40478,6 +40520,7 @@ inline draft recomputation::rewritten() const {
   for (const graph_output& output : g_.outputs()) result.add_output(output.name, copies[output.node][0]);
   draft made(std::move(result), draft_.result.parameters, options, draft_.result.page_bytes);
   for (node_id id{0}; id < made.g().size(); ++id) made.places[id].level = levels[id];
+  made.first_level = draft_.first_level;
   return made;
 }
 
@@ -42096,10 +42139,10 @@ class plan_explainer {
 
   std::string text() {
     std::string kernels;
-    std::size_t count = 0;
+    std::size_t count = 0, folded = 0;
     for (class_id id : plan_.order) {
       if (!runs(id)) continue;
-      ++count;
+      ++(all_.is_folded(plan_.chosen[id]) ? folded : count);
       add_kernel(kernels, id);
     }
     const launch_time& launch = options_.device.launch;
@@ -42107,6 +42150,7 @@ class plan_explainer {
         "{} kernels in {} groups, which take {:.4g} us by the model: what each takes by itself and, beside that, "
         "{:.3g} us a group and {:.3g} us a kernel\n",
         count, plan_.groups, plan_.seconds * 1e6, launch.group * 1e6, launch.dispatch * 1e6);
+    if (folded != 0) head += fmt::format("{} more when parameters change\n", folded);
     if (!options_.disabled.empty()) head += fmt::format("left out: {}\n", fmt::join(options_.disabled, ", "));
     return head + kernels;
   }
@@ -44812,12 +44856,20 @@ MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, en
   for (const index_map* read : {&product.a, &product.b}) {
     const class_id source = g.operand(id, static_cast<std::size_t>(read->source));
     const double elements = std::min(touched(*read, product.space), static_cast<double>(g.extents(source).elements()));
-    const bool is_prepared = product.prepared && read == &product.b;
-    const dtype type = is_prepared ? dtype::f16 : g[source].type;
-    const bool lies_well = is_prepared || has_unit_stride(*read, product.space);
-    bytes += bytes_of(type, elements) * (lies_well ? 1 : device.strided_read);
+    if (product.prepared && read == &product.b) continue;  // nothing of that is read
+    bytes += bytes_of(g[source].type, elements) * (has_unit_stride(*read, product.space) ? 1 : device.strided_read);
   }
-  const double extra = epilogue_cost(g, id, product.finish, product.space, product.k_axes, device, bytes);
+  const auto operands = g.operands(id);
+  if (product.prepared) {
+    for (const class_id rows : operands.last(product.sums())) bytes += bytes_of(g, g.find(rows));
+  }
+  std::optional<epilogue> finish;
+  if (product.prepared && product.paired) {
+    finish = product.finish;
+    finish->accesses[0].source = index_map::index_source;  // nor of that
+  }
+  const double extra =
+      epilogue_cost(g, id, finish ? *finish : product.finish, product.space, product.k_axes, device, bytes);
   kernel_time sums = product_time(product, device);
   // Of such operands half is read and nothing looked at or rounded: 128x576x1536 took 9.7 us for 10.8, 128x1536x576
   // with a prologue, of a pair, 12.4 for 13.0, 1500x384x384 10.0 for 10.9 on an H200.
@@ -45982,7 +46034,7 @@ MEGANEURA_INLINE void relu_mask::apply(implementation_pass& pass, enode_id id) {
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
-// Rows that several workgroups of an attention go through, as f16 terms that are made once.
+// Rows that are made f16 terms once: those that several workgroups of an attention go through, and weights.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -46105,8 +46157,7 @@ MEGANEURA_INLINE void prepare_rows::apply(implementation_pass& pass, enode_id id
   const attention_schedule& schedule = g.get<attention_attribute>(id).schedule;
   if (!schedule.is_on_units() || schedule.prepared) return;
   if (const char* problem = preparation_draft(pass, id).add()) {
-    const class_id owner = g.find(g.node(id).owner);
-    pass.note_missed({owner, owner, rule, problem});
+    pass.note_missed({g.find(g.node(id).owner), g.find(g.operand(id, 1)), rule, problem});
   } else {
     pass.note_applied(rule);
   }
@@ -46123,19 +46174,24 @@ class weights_draft {
   const char* add() {
     class_list operands(g_.operands(id_).begin(), g_.operands(id_).end());
     const std::size_t sums = value_.sums();
-    // 1500x1536x384 in 128x256x32 by 64x64 took 33.4 us for 31.0 on an H200, though it reads less.
-    if (value_.schedule.tile_m * value_.schedule.tile_n > 128 * 128) return "so large a tile is quicker without";
-    if (operands.size() + sums > pass_.limits().buffers) return "too many operands";
+    if (!can_be_prepared(value_.schedule)) return "so large a tile is quicker without";
+    // Beside the first result: sums of parts and their arrivals as well.
+    const std::size_t behind = value_.further.size() + (value_.schedule.parts > 1 ? 2 : 0);
+    if (operands.size() + sums + behind > pass_.limits().buffers) return "too many operands";
+    small_vector<const index_map*, 2> reads{&value_.b};
+    if (sums == 2) reads.push_back(&value_.finish.accesses[0]);
+    for (const index_map* read : reads) {
+      for (int axis = 0; axis < value_.batch_axes; ++axis) {
+        if (read->strides[axis] == 0) return "a batch shares the weights";
+      }
+      const prepare_attribute how = rows_of(*read);
+      if (!can_prepare(how.padded, pass_.device())) return "a workgroup has too few invocations for a row";
+      if (4 * how.words() > pass_.limits().tensor_bytes) return "prepared rows would be longer than a tensor may be";
+    }
     const class_id owner = g_.find(g_.node(id_).owner);
     const rule_mask why = bit(structural::prepare_weights) | g_.node(id_).reasons;
     for (std::size_t side = 0; side < sums; ++side) {
-      const index_map& read = side == 0 ? value_.b : value_.finish.accesses[0];
-      for (int axis = 0; axis < value_.batch_axes; ++axis) {
-        if (read.strides[axis] == 0) return "a batch shares the weights";
-      }
-      const prepare_attribute how = rows_of(read);
-      if (!can_prepare(how.padded, pass_.device())) return "a workgroup has too few invocations for a row";
-      if (4 * how.words() > pass_.limits().tensor_bytes) return "prepared rows would be longer than a tensor may be";
+      const prepare_attribute how = rows_of(*reads[side]);
       const class_id from = g_.operand(id_, 1 + side);
       const class_id made = g_.add(op::prepare_rows, dtype::u32, {how.words()}, how, {&from, 1}, why);
       pass_.introduce(made, owner);
@@ -46167,6 +46223,20 @@ class weights_draft {
   matmul_attribute value_;
 };
 
+MEGANEURA_INLINE void prepare_weights::apply(implementation_pass& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const auto& product = g.get<matmul_attribute>(id);
+  if (product.schedule.arithmetic != product_arithmetic::rounded || product.prepared) return;
+  const auto is_folded = [&](class_id each) { return pass.is_folded(each); };
+  const auto rights = g.operands(id).subspan(1, product.sums());
+  if (!std::ranges::all_of(rights, is_folded) || is_folded(g.operand(id, 0))) return;
+  const class_id owner = g.find(g.node(id).owner), weights = g.find(rights[0]);
+  if (const char* problem = weights_draft(pass, id).add())
+    pass.note_missed({owner, weights, rule, problem});
+  else
+    pass.note_applied(rule);
+}
+
 // Beside memory's time invocations wait for each other's magnitudes: 1.2 us, as found on an H100.
 MEGANEURA_INLINE kernel_time kernel_family<op::prepare_rows>::time(const engine& g, enode_id id,
                                                                    const device_profile& device) {
@@ -46177,25 +46247,9 @@ MEGANEURA_INLINE kernel_time kernel_family<op::prepare_rows>::time(const engine&
 
 }  // namespace detail
 
-MEGANEURA_INLINE void implementation_pass::prepare_weights(const std::function<bool(class_id)>& is_folded) {
-  constexpr structural rule = structural::prepare_weights;
-  if (!enabled(rule)) return;
-  const auto count = static_cast<enode_id>(g_.node_count());
-  for (enode_id id{0}; id < count; ++id) {
-    if (g_.node(id).kind != op::matmul || g_.node(id).dead) continue;
-    const auto& product = g_.get<matmul_attribute>(id);
-    if (product.schedule.arithmetic != product_arithmetic::rounded || product.prepared) continue;
-    const auto rights = g_.operands(id).subspan(1, product.sums());
-    if (!std::ranges::all_of(rights, is_folded) || is_folded(g_.operand(id, 0))) continue;
-    g_.at(g_.node(id).path);
-    if (const char* problem = detail::weights_draft(*this, id).add()) {
-      const class_id owner = g_.find(g_.node(id).owner);
-      note_missed({owner, owner, rule, problem});
-    } else {
-      note_applied(rule);
-    }
-  }
-  g_.rebuild();
+MEGANEURA_INLINE void implementation_pass::prepare_weights(std::function<bool(class_id)> is_folded) {
+  is_folded_ = std::move(is_folded);
+  rewrite<detail::prepare_weights>();
   order_introduced();
 }
 
@@ -47731,8 +47785,9 @@ class region_merger {
     }
   }
 
-  void run() {
+  void run(const std::function<bool(class_id)>& is_free) {
     for (class_id id : chosen_.order) {
+      if (is_free(id)) continue;
       const enode_id chosen = chosen_.chosen[id];
       const bool is_region = g_.node(chosen).kind == op::region && region(chosen).further.empty();
       if ((is_region || is_result_of_region(chosen)) && g_[id].type != dtype::boolean && !joins_another(id) &&
@@ -47917,8 +47972,8 @@ class region_merger {
 }  // namespace detail
 
 MEGANEURA_INLINE void merge_regions(engine& g, const extraction& chosen, const region_limits& limits,
-                                    const egraph::choice_so_far& choice) {
-  detail::region_merger(g, chosen, limits, choice).run();
+                                    const egraph::choice_so_far& choice, const std::function<bool(class_id)>& is_free) {
+  detail::region_merger(g, chosen, limits, choice).run(is_free);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
@@ -58547,7 +58602,9 @@ MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_attribute& node, std::
     fail(error_category::internal,
          "matmul: a pair or several results without matrix units; the rules must not do that");
   if (node.prepared && node.schedule.arithmetic != product_arithmetic::rounded)
-    fail(error_category::internal, "matmul: weights are prepared for what rounds them; the rules must not do that");
+    fail(error_category::internal,
+         "matmul: prepared right operands need the arithmetic rounded, not {}; the rules must not do that",
+         to_string(node.schedule.arithmetic));
   if (node.schedule.is_on_units()) return make_cooperative_matmul(problem, node.schedule, on);
   return make_best_matmul(problem, on);
 }
@@ -61107,7 +61164,8 @@ struct staged_shape {
 /// elements are below 2^-12 on average, the workgroup begins again with a power for each row, which brings the largest
 /// sum of all invocations to [2^14, 2^15). So what two terms lose of an element is at most 2^-24 of the largest of its
 /// row, and mostly below 2^-38, and one term keeps 11 bits down to 2^-2 of it, mostly to 2^-16. Powers of rows end at
-/// 2^126, with which what is below 2^-110 fits; rows with infinities or NaN have none.
+/// 2^126, with which what is below 2^-110 fits; rows with infinities or NaN have none. Of rows that come prepared
+/// (prepare_attribute) the powers are known, each from the first pass on.
 class row_scales {
  public:
   row_scales(spirv::kernel& k, std::uint32_t rows) : k_(k), largest_(k.shared<spirv::u32>(rows + 4)), rows_(rows) {}

@@ -206,7 +206,7 @@ class bench {
       if (!has(of, which) || (!options_.is_timed && !is_checked(which)) || !is_asked(which)) continue;
       const prepared made = prepare(of, which);
       mn::program_options building = program_options();
-      building.fold = which != task::forward_backward;  // stands for a training, whose parameters change
+      building.plan.fold = which != task::forward_backward;  // stands for a training, whose parameters change
       if (options_.tune) {
         const mn::tuning_result found = mn::tune(gpu, made.made.graph, building);
         std::cerr << fmt::format("  {}: tuned {} products, {:.3f} to {:.3f} ms\n", to_string(which),

@@ -44,7 +44,7 @@ void expect_table(const std::vector<float>& found, const std::vector<float>& w, 
 
 TEST(runtime_fold, a_run_has_the_parameters_as_they_are) {
   const device gpu = support::shared_device();
-  inference run(gpu, scaled_by_a_table()), without(gpu, scaled_by_a_table(), {.program = {.fold = false}});
+  inference run(gpu, scaled_by_a_table()), without(gpu, scaled_by_a_table(), {.program = {.plan = {.fold = false}}});
   EXPECT_EQ(run.program().plan().folded.size(), 1u) << to_text(run.program().plan());
   EXPECT_TRUE(without.program().plan().folded.empty());
   plan::verify(run.program().plan());
@@ -151,7 +151,8 @@ TEST(runtime_fold, sessions_follow_a_training) {
   const device gpu = support::shared_device();
   trainer<net, cross_entropy<"label">> fit(gpu, sgd{.learning_rate = 0.1f});
   fit.parameters().init({.seed = 5});
-  session<net> folded(gpu, fit.parameters()), without(gpu, fit.parameters(), {}, {.program = {.fold = false}});
+  session<net> folded(gpu, fit.parameters()),
+      without(gpu, fit.parameters(), {}, {.program = {.plan = {.fold = false}}});
   EXPECT_FALSE(folded.program().plan().folded.empty());
   const std::vector<float> x = counting(8 * 12, 0.25f);
   const std::vector<std::int32_t> labels{0, 1, 2, 3, 0, 1, 2, 3};

@@ -28,6 +28,23 @@ struct network {
 };
 using net = model<network, input<"x", dtype::f32, dims<support::batch, 3>>>;
 
+// Layers with a backward of their own, which no step computes as it stands.
+struct normalised {
+  static constexpr auto forward(value auto x) { return linear<"head", 3>(batch_norm<"norm">(linear<"fc", 16>(x))); }
+};
+
+TEST(runtime_not_finite, beside_gradients_of_ones_own) {
+  trainer<model<normalised, input<"x", dtype::f32, dims<5, 8>>>, mean_squared_error<"y">> fit(support::shared_device(),
+                                                                                              adam{});
+  fit.parameters().init({.seed = 1});
+  std::vector<float> x(40), y(15, 0.1f);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 7);
+  fit.step(bind<"x">(x), bind<"y">(y));
+  EXPECT_EQ(fit.first_not_finite(bind<"x">(x), bind<"y">(y)), "");
+  x[3] = std::numeric_limits<float>::infinity();
+  EXPECT_NE(fit.first_not_finite(bind<"x">(x), bind<"y">(y)).find("the first infinity is"), std::string::npos);
+}
+
 TEST(runtime_not_finite, the_first_operation_is_named_and_nothing_is_changed) {
   const program_options quiet{.checks = checks::none};
   for (const training_options& options :

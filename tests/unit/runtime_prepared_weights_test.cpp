@@ -15,6 +15,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -60,7 +61,7 @@ class prepared_run {
   prepared_run(const graph& g, std::size_t schedule, bool folds = true)
       : g_(g), gpu_(support::shared_unit_device<matrix_shape{8, 8, 8}>()), weights_(gpu_, g) {
     program_options options = options_of_one_product(gpu_, precision::fast, schedule);
-    options.fold = folds;
+    options.plan.fold = folds;
     run_.emplace(gpu_, g, weights_, options);
     const auto made = products(run_->plan().implementation);
     EXPECT_EQ(made.size(), 1u) << to_text(run_->plan());
@@ -209,6 +210,46 @@ TEST(runtime_prepared_weights, follow_the_parameters) {
     EXPECT_LE(oracle::relative_error(found, expected), 1e-3);
     expect_rows(g, {{"y", found}}, leaves, 20);
   }
+}
+
+std::size_t prepared_products(const graph& g, const std::function<void(program_options&)>& change,
+                              std::string* explain = nullptr) {
+  const device& gpu = support::shared_unit_device<matrix_shape{8, 8, 8}>();
+  const parameters weights(gpu, g);
+  program_options options = options_of_one_product(gpu, precision::fast, 0);
+  options.optimize.explain = explain != nullptr;
+  change(options);
+  const program run(gpu, g, weights, options);
+  if (explain != nullptr) *explain = run.report().explain;
+  std::size_t count = 0;
+  for (const matmul_attribute* each : products(run.plan().implementation)) count += each->prepared;
+  return count;
+}
+
+TEST(runtime_prepared_weights, only_where_they_are_asked_for_and_fit) {
+  const graph g = one_product(24, 64, 24, true);
+  EXPECT_EQ(prepared_products(g, [](auto&) {}), 1u);
+  EXPECT_EQ(prepared_products(g, [](auto& o) { o.precision = precision::exact; }), 0u);
+  EXPECT_EQ(prepared_products(g, [](auto& o) { o.optimize.disabled.push_back("prepare_weights"); }), 0u);
+  EXPECT_EQ(prepared_products(g, [](auto& o) { o.plan.fold = false; }), 0u);
+  EXPECT_EQ(prepared_products(g, [](auto& o) { o.optimize.fold = false; }), 0u);
+  std::string explain;
+  EXPECT_EQ(prepared_products(
+                g, [](auto& o) { o.optimize.region.buffers = 3; }, &explain),
+            0u);
+  EXPECT_NE(explain.find("prepare_weights: too many operands"), std::string::npos) << explain;
+}
+
+// A trained parameter changes in each step.
+TEST(runtime_prepared_weights, of_a_training_where_they_are_frozen) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {24, 64}), frozen = g.parameter("frozen", dtype::f32, {64, 64}),
+                trained = g.parameter("trained", dtype::f32, {64, 64});
+  const node_id h = g.contract(x, frozen, "mk", "kn", "mn"), y = g.contract(h, trained, "mk", "kn", "mn");
+  const node_id gradient = g.contract(h, y, "km", "kn", "mn"), pair[] = {trained, gradient};
+  g.optimizer_step(optimizer(sgd{.learning_rate = 0.5f}).rule(), pair);
+  g.add_output("y", y);
+  EXPECT_EQ(prepared_products(g, [](auto&) {}), 1u);
 }
 
 }  // namespace

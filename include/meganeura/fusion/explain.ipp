@@ -52,10 +52,10 @@ class plan_explainer {
 
   std::string text() {
     std::string kernels;
-    std::size_t count = 0;
+    std::size_t count = 0, folded = 0;
     for (class_id id : plan_.order) {
       if (!runs(id)) continue;
-      ++count;
+      ++(all_.is_folded(plan_.chosen[id]) ? folded : count);
       add_kernel(kernels, id);
     }
     const launch_time& launch = options_.device.launch;
@@ -63,6 +63,7 @@ class plan_explainer {
         "{} kernels in {} groups, which take {:.4g} us by the model: what each takes by itself and, beside that, "
         "{:.3g} us a group and {:.3g} us a kernel\n",
         count, plan_.groups, plan_.seconds * 1e6, launch.group * 1e6, launch.dispatch * 1e6);
+    if (folded != 0) head += fmt::format("{} more when parameters change\n", folded);
     if (!options_.disabled.empty()) head += fmt::format("left out: {}\n", fmt::join(options_.disabled, ", "));
     return head + kernels;
   }

@@ -53,7 +53,7 @@ class implementation_pass {
   }
 
   /// And behind it, with what is computed before a step, see structural::prepare_weights.
-  void prepare_weights(const std::function<bool(class_id)>& is_folded);
+  void prepare_weights(std::function<bool(class_id)> is_folded);
 
   /// Classes in the order they were visited: operands before users.
   [[nodiscard]] const std::vector<class_id>& order() const { return order_; }
@@ -115,6 +115,8 @@ class implementation_pass {
   [[nodiscard]] bool serves_only(class_id value, std::span<const enode_id> regions) const;
   /// A class that came up on the way, or was behind: `reader` has a node that reads it, to be computed before that.
   void introduce(class_id made, class_id reader);
+  /// Whether a class is computed before a step.
+  [[nodiscard]] bool is_folded(class_id id) const { return is_folded_ && is_folded_(g_.find(id)); }
   void note_applied(structural rule) { ++applied_[static_cast<std::size_t>(rule)]; }
   void note_missed(const missed_fusion& missed) { missed_.push_back(missed); }
 
@@ -207,6 +209,7 @@ class implementation_pass {
   std::deque<known_attention> attentions_;              // a few: layers are alike
   std::vector<class_id> order_;
   std::vector<introduction> introduced_;
+  std::function<bool(class_id)> is_folded_;
   std::vector<std::uint8_t> state_;           // of the traversal: 0 new, 1 open, 2 done
   std::vector<std::uint32_t> uses_;           // by distinct consumers, seen through views
   std::vector<std::uint32_t> deciding_uses_;  // of them, those something depends on bit by bit

@@ -399,12 +399,20 @@ MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, en
   for (const index_map* read : {&product.a, &product.b}) {
     const class_id source = g.operand(id, static_cast<std::size_t>(read->source));
     const double elements = std::min(touched(*read, product.space), static_cast<double>(g.extents(source).elements()));
-    const bool is_prepared = product.prepared && read == &product.b;
-    const dtype type = is_prepared ? dtype::f16 : g[source].type;
-    const bool lies_well = is_prepared || has_unit_stride(*read, product.space);
-    bytes += bytes_of(type, elements) * (lies_well ? 1 : device.strided_read);
+    if (product.prepared && read == &product.b) continue;  // nothing of that is read
+    bytes += bytes_of(g[source].type, elements) * (has_unit_stride(*read, product.space) ? 1 : device.strided_read);
   }
-  const double extra = epilogue_cost(g, id, product.finish, product.space, product.k_axes, device, bytes);
+  const auto operands = g.operands(id);
+  if (product.prepared) {
+    for (const class_id rows : operands.last(product.sums())) bytes += bytes_of(g, g.find(rows));
+  }
+  std::optional<epilogue> finish;
+  if (product.prepared && product.paired) {
+    finish = product.finish;
+    finish->accesses[0].source = index_map::index_source;  // nor of that
+  }
+  const double extra =
+      epilogue_cost(g, id, finish ? *finish : product.finish, product.space, product.k_axes, device, bytes);
   kernel_time sums = product_time(product, device);
   // Of such operands half is read and nothing looked at or rounded: 128x576x1536 took 9.7 us for 10.8, 128x1536x576
   // with a prologue, of a pair, 12.4 for 13.0, 1500x384x384 10.0 for 10.9 on an H200.

@@ -30,8 +30,9 @@ class region_merger {
     }
   }
 
-  void run() {
+  void run(const std::function<bool(class_id)>& is_free) {
     for (class_id id : chosen_.order) {
+      if (is_free(id)) continue;
       const enode_id chosen = chosen_.chosen[id];
       const bool is_region = g_.node(chosen).kind == op::region && region(chosen).further.empty();
       if ((is_region || is_result_of_region(chosen)) && g_[id].type != dtype::boolean && !joins_another(id) &&
@@ -216,8 +217,8 @@ class region_merger {
 }  // namespace detail
 
 MEGANEURA_INLINE void merge_regions(engine& g, const extraction& chosen, const region_limits& limits,
-                                    const egraph::choice_so_far& choice) {
-  detail::region_merger(g, chosen, limits, choice).run();
+                                    const egraph::choice_so_far& choice, const std::function<bool(class_id)>& is_free) {
+  detail::region_merger(g, chosen, limits, choice).run(is_free);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion

@@ -39,11 +39,11 @@ struct optimize_options {
   std::shared_ptr<const tuned_products> tuned{};  // measured schedules, see meganeura::tune; null: the model's alone
   region_limits region{};                         // of a fused kernel; a program lowers them to what its device binds
   std::size_t region_forms = 16;                  // fused kernels that are kept for one value
-  int search_passes = 8;    // over all values, in search of a cheaper choice; 0: a greedy one, values one by one
-  device_profile device{};  // what costs are of
-  bool fold = false;        // what depends on parameters and constants alone takes no time of a step, as in plans made
-                            // with plan_options::fold; a program sets it
-  bool explain = false;     // write optimize_report::explain
+  int search_passes = 8;       // over all values, in search of a cheaper choice; 0: a greedy one, values one by one
+  device_profile device{};     // what costs are of
+  std::optional<bool> fold{};  // what depends on parameters and constants alone takes no time of a step, as in plans
+                               // made with plan_options::fold
+  bool explain = false;        // write optimize_report::explain
 };
 
 /// What kernels are chosen for: with matrix units where they may be used.

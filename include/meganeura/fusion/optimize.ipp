@@ -121,7 +121,7 @@ inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what
                                                            fits_beside(*tuned, true, false, options.device))))
     return {};
   if (!product->further.empty() && !tuned->is_on_units()) return {};
-  if (product->prepared && tuned->arithmetic != product_arithmetic::rounded) return {};
+  if (product->prepared && !can_be_prepared(*tuned)) return {};
   if (!is_on_offer(*tuned, extents, options.precision, device_of(options))) return {};
   matmul_attribute changed = *product;
   changed.schedule = *tuned;
@@ -279,6 +279,12 @@ MEGANEURA_INLINE bool saturated_graph::is_folded(enode_id id) const {
   if (folded.empty() || graph.node(id).kind == op::random) return false;
   const op_stage stage = info(graph.node(id).kind).stage;
   if (stage == op_stage::leaf || stage == op_stage::effect) return false;
+  const class_id owner = graph.find(graph.node(id).owner);
+  if (is_of_step(owner)) return false;
+  const auto names_one_of_step = [&](enode_id reader) {
+    return graph.node(reader).kind == op::result && is_of_step(graph.node(reader).owner);
+  };
+  if (stage == op_stage::implementation && std::ranges::any_of(graph[owner].parents, names_one_of_step)) return false;
   return std::ranges::all_of(graph.operands(id), [&](class_id operand) { return is_folded_class(operand); });
 }
 
@@ -287,19 +293,32 @@ MEGANEURA_INLINE kernel_time saturated_graph::time_in_step(enode_id id, const de
   constexpr double hardly = 1e-3, never = std::numeric_limits<double>::infinity();
   const op_stage stage = info(graph.node(id).kind).stage;
   if (folded.empty() || stage == op_stage::leaf || !std::isfinite(all.alone)) return all;
-  if (is_folded(id)) return {.alone = 0, .busy = hardly * all.alone};
-  const bool is_of_new = stage == op_stage::projection && graph.find(graph.operand(id, 0)) >= folded.size();
-  return is_folded_class(graph.node(id).owner) && !is_of_new ? kernel_time{never, never} : all;
+  const auto is_computed_before = [&] {  // a kernel that merging came up with has a class of its own
+    if (stage != op_stage::projection) return is_folded(id);
+    const class_id several = graph.find(graph.operand(id, 0));
+    return several < folded.size() ? static_cast<bool>(folded[several]) : is_folded(graph[several].nodes.front());
+  };
+  if (is_computed_before()) return {.alone = 0, .busy = hardly * all.alone};
+  return is_folded_class(graph.node(id).owner) ? kernel_time{never, never} : all;
 }
 
 namespace detail {
 
-// Parameters and states that no step of the graph changes, and what a kernel can compute that reads nothing else.
+// Parameters and states that no step of the graph changes, and what a kernel can compute that reads nothing else. No
+// number that the host reads of every step, and nothing that an effect reads.
 inline void find_folded(const graph& g, const device_profile& device, saturated_graph& all) {
   all.folded.assign(all.graph.class_slots(), false);
   std::vector<bool> is_written(g.size(), false);
   for (node_id effect : g.effects()) {
     for (const update& each : g.updates(effect)) is_written[each.target] = true;
+  }
+  all.of_step.assign(all.graph.class_slots(), false);
+  for (const graph_output& output : g.outputs()) {
+    const node& n = g[output.node];
+    if (n.type == dtype::f32 && n.extents.rank() == 0) all.of_step[all.graph.find(all.classes[output.node])] = true;
+  }
+  for (node_id effect : g.effects()) {
+    for (node_id operand : g.operands(effect)) all.of_step[all.graph.find(all.classes[operand])] = true;
   }
   for (const op kind : {op::parameter, op::state}) {
     for (node_id id : g.leaves(kind)) {
@@ -351,11 +370,13 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   report.implement_ms = phase.lap();
   result.order = pass.order();
   result.missed = pass.missed();
-  if (options.fold) {
+  if (options.fold.value_or(false)) {
     detail::find_folded(g, options.device, result);
     pass.prepare_weights([&](class_id id) { return result.is_folded_class(id); });
     result.order = pass.order();
     detail::find_folded(g, options.device, result);
+    result.missed = pass.missed();
+    report.implement_ms += phase.lap();
   }
   for (std::size_t i = 0; i < pass.applied().size(); ++i) {
     report.rules.push_back({rules[i].name, pass.applied()[i], pass.applied()[i]});
@@ -423,7 +444,7 @@ inline extraction choose_without(saturated_graph& all, const egraph::choice_tabl
                                  const optimize_options& options, const left_out& without) {
   const auto more = [&](enode_id id) { return without.has(all.graph, id) ? without.seconds : 0; };
   const auto merge = [&](const extraction& chosen, const egraph::choice_so_far& choice) {
-    merge_regions(all.graph, chosen, options.region, choice);
+    merge_regions(all.graph, chosen, options.region, choice, [&](class_id id) { return all.is_folded_class(id); });
   };
   const bool merges = has(all.enabled, structural::merge_regions);
   return egraph::extract(from, merges ? egraph::growth(merge) : egraph::growth(), options.search_passes, more);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Rows that several workgroups of an attention go through, as f16 terms that are made once.
+// Rows that are made f16 terms once: those that several workgroups of an attention go through, and weights.
 #pragma once
 #include <meganeura/fusion/attention_rules.ipp>
 
 #include <cstddef>
+#include <functional>
+#include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -126,8 +128,7 @@ MEGANEURA_INLINE void prepare_rows::apply(implementation_pass& pass, enode_id id
   const attention_schedule& schedule = g.get<attention_attribute>(id).schedule;
   if (!schedule.is_on_units() || schedule.prepared) return;
   if (const char* problem = preparation_draft(pass, id).add()) {
-    const class_id owner = g.find(g.node(id).owner);
-    pass.note_missed({owner, owner, rule, problem});
+    pass.note_missed({g.find(g.node(id).owner), g.find(g.operand(id, 1)), rule, problem});
   } else {
     pass.note_applied(rule);
   }
@@ -144,19 +145,24 @@ class weights_draft {
   const char* add() {
     class_list operands(g_.operands(id_).begin(), g_.operands(id_).end());
     const std::size_t sums = value_.sums();
-    // 1500x1536x384 in 128x256x32 by 64x64 took 33.4 us for 31.0 on an H200, though it reads less.
-    if (value_.schedule.tile_m * value_.schedule.tile_n > 128 * 128) return "so large a tile is quicker without";
-    if (operands.size() + sums > pass_.limits().buffers) return "too many operands";
+    if (!can_be_prepared(value_.schedule)) return "so large a tile is quicker without";
+    // Beside the first result: sums of parts and their arrivals as well.
+    const std::size_t behind = value_.further.size() + (value_.schedule.parts > 1 ? 2 : 0);
+    if (operands.size() + sums + behind > pass_.limits().buffers) return "too many operands";
+    small_vector<const index_map*, 2> reads{&value_.b};
+    if (sums == 2) reads.push_back(&value_.finish.accesses[0]);
+    for (const index_map* read : reads) {
+      for (int axis = 0; axis < value_.batch_axes; ++axis) {
+        if (read->strides[axis] == 0) return "a batch shares the weights";
+      }
+      const prepare_attribute how = rows_of(*read);
+      if (!can_prepare(how.padded, pass_.device())) return "a workgroup has too few invocations for a row";
+      if (4 * how.words() > pass_.limits().tensor_bytes) return "prepared rows would be longer than a tensor may be";
+    }
     const class_id owner = g_.find(g_.node(id_).owner);
     const rule_mask why = bit(structural::prepare_weights) | g_.node(id_).reasons;
     for (std::size_t side = 0; side < sums; ++side) {
-      const index_map& read = side == 0 ? value_.b : value_.finish.accesses[0];
-      for (int axis = 0; axis < value_.batch_axes; ++axis) {
-        if (read.strides[axis] == 0) return "a batch shares the weights";
-      }
-      const prepare_attribute how = rows_of(read);
-      if (!can_prepare(how.padded, pass_.device())) return "a workgroup has too few invocations for a row";
-      if (4 * how.words() > pass_.limits().tensor_bytes) return "prepared rows would be longer than a tensor may be";
+      const prepare_attribute how = rows_of(*reads[side]);
       const class_id from = g_.operand(id_, 1 + side);
       const class_id made = g_.add(op::prepare_rows, dtype::u32, {how.words()}, how, {&from, 1}, why);
       pass_.introduce(made, owner);
@@ -188,6 +194,20 @@ class weights_draft {
   matmul_attribute value_;
 };
 
+MEGANEURA_INLINE void prepare_weights::apply(implementation_pass& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const auto& product = g.get<matmul_attribute>(id);
+  if (product.schedule.arithmetic != product_arithmetic::rounded || product.prepared) return;
+  const auto is_folded = [&](class_id each) { return pass.is_folded(each); };
+  const auto rights = g.operands(id).subspan(1, product.sums());
+  if (!std::ranges::all_of(rights, is_folded) || is_folded(g.operand(id, 0))) return;
+  const class_id owner = g.find(g.node(id).owner), weights = g.find(rights[0]);
+  if (const char* problem = weights_draft(pass, id).add())
+    pass.note_missed({owner, weights, rule, problem});
+  else
+    pass.note_applied(rule);
+}
+
 // Beside memory's time invocations wait for each other's magnitudes: 1.2 us, as found on an H100.
 MEGANEURA_INLINE kernel_time kernel_family<op::prepare_rows>::time(const engine& g, enode_id id,
                                                                    const device_profile& device) {
@@ -198,25 +218,9 @@ MEGANEURA_INLINE kernel_time kernel_family<op::prepare_rows>::time(const engine&
 
 }  // namespace detail
 
-MEGANEURA_INLINE void implementation_pass::prepare_weights(const std::function<bool(class_id)>& is_folded) {
-  constexpr structural rule = structural::prepare_weights;
-  if (!enabled(rule)) return;
-  const auto count = static_cast<enode_id>(g_.node_count());
-  for (enode_id id{0}; id < count; ++id) {
-    if (g_.node(id).kind != op::matmul || g_.node(id).dead) continue;
-    const auto& product = g_.get<matmul_attribute>(id);
-    if (product.schedule.arithmetic != product_arithmetic::rounded || product.prepared) continue;
-    const auto rights = g_.operands(id).subspan(1, product.sums());
-    if (!std::ranges::all_of(rights, is_folded) || is_folded(g_.operand(id, 0))) continue;
-    g_.at(g_.node(id).path);
-    if (const char* problem = detail::weights_draft(*this, id).add()) {
-      const class_id owner = g_.find(g_.node(id).owner);
-      note_missed({owner, owner, rule, problem});
-    } else {
-      note_applied(rule);
-    }
-  }
-  g_.rebuild();
+MEGANEURA_INLINE void implementation_pass::prepare_weights(std::function<bool(class_id)> is_folded) {
+  is_folded_ = std::move(is_folded);
+  rewrite<detail::prepare_weights>();
   order_introduced();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The structural rules by name, in the order they are tried, and what their definitions share. What makes the kinds
-// that implement a primitive, and what they end with, stands in kernel_family.hpp.
+// The structural rules by name, whose order is that of their bits, and what their definitions share. What makes the
+// kinds that implement a primitive, and what they end with, stands in kernel_family.hpp.
 #pragma once
 #include <meganeura/fusion/access_checks.hpp>
 #include <meganeura/fusion/region.hpp>
@@ -232,6 +232,10 @@ struct attention_gradients : structural_rule<structural::attention_gradients, op
 };
 // Rows that every workgroup of an attention on matrix units turns into f16 terms: by a kernel before it, once.
 struct prepare_rows : structural_rule<structural::prepare_rows, op::attention> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
+// Right operands of a product that rounds them, which are folded: as f16 terms that are made when parameters change.
+struct prepare_weights : structural_rule<structural::prepare_weights, op::matmul> {
   static void apply(implementation_pass& pass, enode_id id);
 };
 // The gradient of a softmax, weights * (x - sum of weights * x along the row), where x is a product and that of the

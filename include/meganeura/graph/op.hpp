@@ -46,7 +46,7 @@ enum class op : std::uint8_t {
   matmul,     // contract with strided operands and an epilogue program
   convolve,   // convolution with an epilogue program
   attention,  // two products and the softmax between them: scores of queries and keys weigh values
-  prepare_rows,  // rows as f16 terms, as attention on matrix units reads them
+  prepare_rows,  // rows as f16 terms, as attention and products on matrix units read them
   result,        // one of the values that its operand, an implementation with several, stores
 };
 

@@ -43,7 +43,8 @@ struct staged_shape {
 /// elements are below 2^-12 on average, the workgroup begins again with a power for each row, which brings the largest
 /// sum of all invocations to [2^14, 2^15). So what two terms lose of an element is at most 2^-24 of the largest of its
 /// row, and mostly below 2^-38, and one term keeps 11 bits down to 2^-2 of it, mostly to 2^-16. Powers of rows end at
-/// 2^126, with which what is below 2^-110 fits; rows with infinities or NaN have none.
+/// 2^126, with which what is below 2^-110 fits; rows with infinities or NaN have none. Of rows that come prepared
+/// (prepare_attribute) the powers are known, each from the first pass on.
 class row_scales {
  public:
   row_scales(spirv::kernel& k, std::uint32_t rows) : k_(k), largest_(k.shared<spirv::u32>(rows + 4)), rows_(rows) {}

@@ -236,7 +236,9 @@ MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_attribute& node, std::
     fail(error_category::internal,
          "matmul: a pair or several results without matrix units; the rules must not do that");
   if (node.prepared && node.schedule.arithmetic != product_arithmetic::rounded)
-    fail(error_category::internal, "matmul: weights are prepared for what rounds them; the rules must not do that");
+    fail(error_category::internal,
+         "matmul: prepared right operands need the arithmetic rounded, not {}; the rules must not do that",
+         to_string(node.schedule.arithmetic));
   if (node.schedule.is_on_units()) return make_cooperative_matmul(problem, node.schedule, on);
   return make_best_matmul(problem, on);
 }

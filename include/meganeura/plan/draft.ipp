@@ -37,7 +37,7 @@ MEGANEURA_INLINE draft::draft(graph of, const layout& parameters, const plan_opt
     for (const update& each : g().updates(effect)) writer[each.target] = effect;
   }
   is_folded.resize(g().size(), false);
-  if (options.fold) find_folded();
+  if (options.fold.value_or(false)) find_folded();
 }
 
 // Nothing of it is a number that the host reads of every step, or assigned to a state.

@@ -110,8 +110,9 @@ struct plan_options {
   std::uint64_t max_tensor_bytes = 0xffffffff;   // a longer tensor is refused
   std::uint64_t max_binding_bytes = 0xffffffff;  // a longer run of parameters is updated in pieces
   bool in_place = true;                          // a pointwise kernel may overwrite an operand it is the last to read
-  bool fold = false;    // compute what depends on parameters and constants alone when these change, not in each step
-  bool balance = true;  // run a node where the step gets quickest by `times`, in about as much memory
+  std::optional<bool> fold{};  // compute what depends on parameters and constants alone when these change, not in each
+                               // step; not where it is not said, but a program does
+  bool balance = true;         // run a node where the step gets quickest by `times`, in about as much memory
   std::vector<kernel_time> times{};  // of each node of the graph, see optimize_report; empty if not known
   launch_time launch{};              // beside these
   /// Bytes that execution_plan::peak_bytes() is to stay within; 0: whatever is needed. What is not read for long is

@@ -93,10 +93,7 @@ MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, con
   }
   execution_plan whole = detail::planned(all);
   if (whole.peak_bytes() <= options.memory_budget) return whole;
-  if (whole.folded.empty()) return detail::plan_within(std::move(all), whole);
-  plan_options unfolded = options;  // what is folded is kept for good
-  unfolded.fold = false;
-  return make_plan(std::move(whole.implementation), parameters, unfolded, page_bytes);
+  return detail::plan_within(std::move(all), whole);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan

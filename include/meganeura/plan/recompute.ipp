@@ -39,7 +39,7 @@ class recomputation {
       for (node_id operand : g_.operands(id)) add(read_[operand], level_of(id));
     }
     for (node_id id{0}; id < g_.size(); ++id) {
-      is_kept_[id] = all.is_output[id] || all.read_by_effect[id];
+      is_kept_[id] = all.is_output[id] || all.read_by_effect[id] || all.is_folded[id];
       const auto lies_there = [&](node_id operand) {
         return all.places[operand].in_arena && all.places[operand].where.overlaps(all.places[id].where);
       };
@@ -242,7 +242,7 @@ class recomputation {
   const graph& g_;
   std::vector<level_list> made_;   // of each kernel: the levels at which it runs, in order
   std::vector<level_list> read_;   // of each value: those at which kernels read it, in order
-  std::vector<bool> is_kept_;      // to the end of the step
+  std::vector<bool> is_kept_;      // to the end of the step, as is what was there when it began
   std::vector<bool> is_in_place_;  // takes the place of an operand
   std::uint32_t levels_;
   level_bytes live_;
@@ -311,6 +311,7 @@ inline draft recomputation::rewritten() const {
   for (const graph_output& output : g_.outputs()) result.add_output(output.name, copies[output.node][0]);
   draft made(std::move(result), draft_.result.parameters, options, draft_.result.page_bytes);
   for (node_id id{0}; id < made.g().size(); ++id) made.places[id].level = levels[id];
+  made.first_level = draft_.first_level;
   return made;
 }
 

@@ -31,11 +31,9 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// How a graph becomes a program, and what of it can be seen. Defaults are for speed.
 struct program_options {
   fusion::optimize_options optimize{};  // which rules may change the graph, and how far the search goes
-  plan::plan_options plan{};            // order and memory; its limits are lowered to what the device has, and `fold`
-                                        // is the one below
+  plan::plan_options plan{};            // order and memory; its limits are lowered to what the device has, and what
+                                        // does not change from step to step is folded unless it or `optimize` says no
   meganeura::precision precision = meganeura::precision::exact;  // of products
-  bool fold = true;  // what depends on parameters and constants alone is computed when these change and kept, not in
-                     // each step; a parameter that the step itself changes is none
   bool device_costs = true;             // weigh kernels by the device; false: by optimize.device as it is
   profiling profile = profiling::none;  // what program::profile tells of; of dispatches where a trace is written
   bool duration = false;                // two timestamps around each step, which cost little

@@ -68,7 +68,7 @@ inline void limit_schedules(device_profile& costs, const device_profile& actual)
 MEGANEURA_INLINE fusion::optimize_options optimization_on(const device& on, const program_options& options) {
   fusion::optimize_options optimization = options.optimize;
   optimization.precision = options.precision;
-  optimization.fold = options.fold;
+  optimization.fold = options.plan.fold.value_or(true) && options.optimize.fold.value_or(true);
   std::istringstream disabled(io::environment("MEGANEURA_DISABLE"));
   for (std::string name; std::getline(disabled, name, ',');) {
     if (!name.empty()) optimization.disabled.push_back(name);
@@ -118,7 +118,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   const std::int64_t begin = detail::has_trace(on) ? io::monotonic_now() : 0;
   detail::stopwatch watch;
   plan::plan_options planning = options.plan;
-  planning.fold = options.fold;
+  planning.fold = optimization.fold;
   const std::uint64_t range = on.facts().max_storage_range;
   // Pieces behind descriptors are quicker than a flat update by address: Adam's of 160 MB on lavapipe by a fifth.
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, range);
@@ -138,13 +138,17 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
     plan_ = plan::make_plan(std::move(implementation), weights.layout(), planning, page_bytes);
     times_.plan += watch.lap();
   };
-  const std::uint64_t budget = planning.memory_budget;
-  if (planning.fold && budget >> 62 == 0) planning.memory_budget = 0;
-  make_plan();
-  const bool is_too_large = (budget != 0 && plan_.peak_bytes() > budget) || !reason_not_to_fit().empty();
-  if (is_too_large && (planning.memory_budget != budget || !plan_.folded.empty())) {  // what is folded is kept for good
-    planning.fold = optimization.fold = false, planning.memory_budget = budget;
+  const auto make_plan_unfolded = [&] {
+    planning.fold = optimization.fold = false;
     make_plan();
+  };
+  try {
+    make_plan();
+    if (!plan_.folded.empty() && !reason_not_to_fit().empty()) make_plan_unfolded();  // it is kept for good
+  } catch (const error& refused) {
+    const bool is_budget = refused.category() == error_category::out_of_memory && planning.memory_budget != 0;
+    if (!is_budget || !planning.fold.value_or(false)) throw;
+    make_plan_unfolded();
   }
   if (const std::size_t again = plan_.computed_again(); again != 0 && !report_.explain.empty()) {
     report_.explain += fmt::format(

@@ -237,7 +237,9 @@ MEGANEURA_INLINE std::string training::first_not_finite(std::span<const input_va
     graph_with_loss model = make_(at, run_mode::training);
     whole = detail::training_graph(std::move(model.forward), model.loss, optimizer_, groups_, options_);
     whole.drop_effects();
+    const std::vector<bool> left_out = whole.pullbacks();  // which no step computes
     for (node_id id{0}; id < whole.size(); ++id) {
+      if (left_out[id]) continue;
       const op kind = whole[id].kind;
       const bool computes = info(kind).stage == op_stage::primitive && kind != op::view;
       if (!is_float(whole[id].type) || (!computes && info(kind).stage != op_stage::leaf)) continue;
