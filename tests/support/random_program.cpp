@@ -170,7 +170,7 @@ std::optional<sample> make_sample(std::uint64_t seed, int steps, int only_output
                  .in_place = d.chance(0.9)};
   result.plan.max_binding_bytes = result.plan.max_tensor_bytes;
   result.optimize.region.tensor_bytes = static_cast<std::int64_t>(result.plan.max_tensor_bytes);
-  result.plan.fold = result.optimize.fold = d.chance(0.6);
+  result.plan.fold = d.chance(0.6);
   return result;
 }
 
