@@ -3,7 +3,7 @@
 #pragma once
 #include <meganeura/core/division.hpp>
 #include <meganeura/core/error.hpp>
-#include <meganeura/fusion/attention_tiles.hpp>
+#include <meganeura/fusion/product_tiles.hpp>
 #include <meganeura/kernels/attention_units.hpp>
 #include <meganeura/kernels/prepare_rows.hpp>
 
