@@ -2552,9 +2552,11 @@ enum class attention_form : std::uint8_t { output, query_gradient, key_gradients
 /// out[b, q, c] = sum over k of weight[k] * values[b, k, c] / sum over k of e[k], where score[k] is the program `score`
 /// of the sum over w of query[b, q, w] * key[b, k, w], e[k] = exp(score[k] - the largest of the row), and weight[k] the
 /// program `weight` of the score (argument 0) and e (argument 1): e times what depends on the score alone. Each letter
-/// is a group of axes of `space`, in the order b, q, c, k, w. The first three accesses read query, key and values,
-/// operands 0, 1 and 2, the others what arguments 1, 2, ... of `score` are, over b, q and k; none is bounded. A further
-/// result, if there is one, has two numbers of each row, [2, b q]: the largest score and 1 / the sum of e.
+/// is a group of axes of `space`, in the order b, q, c, k, w. Where there is a program `sink`, of arguments 1, 2, ...
+/// of `score` that do not differ between keys, it is one score more of the row, which weighs nothing: the largest may
+/// be that one, and the sum has its e besides. The first three accesses read query, key and values, operands 0, 1 and
+/// 2, the others what arguments 1, 2, ... of `score` are, over b, q and k; none is bounded. A further result, if there
+/// is one, has two numbers of each row, [2, b q]: the largest score and 1 / the sum of e.
 ///
 /// Of gradients accesses and operands 3, 4 and 5 are the gradient of the output (over b, q, c), those numbers and, over
 /// b and q, `mean`, the sum over c of the output and its gradient; the score's come behind them. With p[k] = e[k] / sum
@@ -2567,7 +2569,7 @@ enum class attention_form : std::uint8_t { output, query_gradient, key_gradients
 struct attention_attribute {
   shape space;
   int batch_axes = 0, query_axes = 0, channel_axes = 0, key_axes = 0, width_axes = 0;
-  scalar_program score, weight;
+  scalar_program score, weight, sink{};
   std::vector<index_map> accesses;
   index_map output;
   attention_schedule schedule;
@@ -2585,6 +2587,7 @@ struct attention_attribute {
   [[nodiscard]] const index_map& of_argument(int number) const {
     return accesses[static_cast<std::size_t>(number) + own_accesses() - 1];
   }
+  [[nodiscard]] bool has_sink() const { return !sink.nodes.empty(); }
   /// Of each group, how many axes and how many elements.
   [[nodiscard]] std::array<int, 5> axes() const { return {batch_axes, query_axes, channel_axes, key_axes, width_axes}; }
   [[nodiscard]] std::array<std::int64_t, 5> sizes() const {
@@ -2598,8 +2601,8 @@ struct attention_attribute {
     visit("space", self.space), visit("batch_axes", self.batch_axes), visit("query_axes", self.query_axes),
         visit("channel_axes", self.channel_axes), visit("key_axes", self.key_axes),
         visit("width_axes", self.width_axes), visit("score", self.score), visit("weight", self.weight),
-        visit("accesses", self.accesses), visit("output", self.output), visit("schedule", self.schedule),
-        visit("form", self.form), visit("further", self.further);
+        visit("sink", self.sink), visit("accesses", self.accesses), visit("output", self.output),
+        visit("schedule", self.schedule), visit("form", self.form), visit("further", self.further);
   }
   friend bool operator==(const attention_attribute&, const attention_attribute&) = default;
 };
@@ -9728,8 +9731,9 @@ struct attention_weights {
     const auto sink = maximum(by_heads, detail::hidden_score);
     const auto bounded = maximum(scores, detail::hidden_score);
     const auto largest = stop_gradient(maximum(max(bounded, -1), sink));
-    const auto numerator = select(less(bounded, detail::least_seen_score), 0.0f, exp(bounded - unsqueeze(largest, -1)));
-    return numerator / unsqueeze(sum(numerator, -1) + exp(sink - largest), -1);
+    const auto e = exp(bounded - unsqueeze(largest, -1));  // of what is not seen 0, or it counts for nothing
+    const auto seen = select(less(bounded, detail::least_seen_score), 0.0f, e);
+    return seen / unsqueeze(sum(e, -1) + exp(sink - largest), -1);
   }
 };
 
@@ -21375,10 +21379,11 @@ struct attribute_printer {
   std::string operator()(const attention_attribute& a) const {
     const std::string schedule = a.schedule.is_on_units() ? " " + meganeura::to_string(a.schedule) : std::string();
     const std::string form = a.form == attention_form::output ? std::string() : meganeura::to_string(a.form) + " ";
-    return fmt::format("{}space=[{}] b{}q{}c{}k{}w{} score {} weight {}{}{}", form, fmt::join(a.space, ","),
+    const std::string sink = a.has_sink() ? " sink " + to_string(a.sink) : std::string();
+    return fmt::format("{}space=[{}] b{}q{}c{}k{}w{} score {} weight {}{}{}{}", form, fmt::join(a.space, ","),
                        a.batch_axes, a.query_axes, a.channel_axes, a.key_axes, a.width_axes, to_string(a.score),
-                       to_string(a.weight), a.form == attention_form::output && !a.further.empty() ? " statistics" : "",
-                       schedule);
+                       to_string(a.weight), sink,
+                       a.form == attention_form::output && !a.further.empty() ? " statistics" : "", schedule);
   }
   std::string operator()(const prepare_attribute& a) const {
     return fmt::format("space=[{}] rows={} terms {} of {}{}", fmt::join(a.space, ","), a.row_axes, a.terms, a.padded,
@@ -32580,6 +32585,7 @@ class implementation_pass {
   [[nodiscard]] bool narrows(enode_id node) const;
   // Of what a copy reads.
   [[nodiscard]] dtype source_type(enode_id copy) const { return g_[g_.operand(copy, 0)].type; }
+  [[nodiscard]] bool is_of_rows(enode_id form) const;
   [[nodiscard]] bool has_node(class_id id, op kind) const;
   [[nodiscard]] bool has_kernel(class_id id) const { return kernel_[g_.find(id)]; }
   void note_kernel(class_id id, std::span<const enode_id> nodes);
@@ -43380,7 +43386,8 @@ class parts_by_score {
 struct softmax_program {
   scalar_ref score{0};
   scalar_program weight;
-  bool hides_quotients = false;  // zeros stand for these where a condition says so, even if they are NaN
+  std::optional<scalar_ref> sink{};  // one score more, of which the row has the largest and the sum
+  bool hides_quotients = false;      // zeros stand for these where a condition says so, even if they are NaN
 };
 
 inline std::optional<softmax_program> softmax_of(const scalar_program& program) {
@@ -43398,15 +43405,39 @@ inline std::optional<softmax_program> softmax_of(const scalar_program& program) 
   softmax_program found{nodes[*largest].operands[0], {}};
   const scalar_ref e = nodes[*total].operands[0];
   const auto is = [&](scalar_ref node, scalar_op kind) { return nodes[node].op == kind; };
+  const auto is_e_of = [&](scalar_ref node, scalar_ref score, scalar_ref origin) {
+    const scalar_node& distance = nodes[nodes[node].operands[0]];
+    return is(node, scalar_op::exp) && distance.op == scalar_op::subtract && distance.operands[0] == score &&
+           distance.operands[1] == origin;
+  };
   if (!is(e, scalar_op::exp) || !is(nodes[e].operands[0], scalar_op::subtract)) return {};
-  const scalar_node& distance = nodes[nodes[e].operands[0]];
-  if (distance.operands[0] != found.score || distance.operands[1] != *largest) return {};
+  const scalar_ref origin = nodes[nodes[e].operands[0]].operands[1];
+  if (!is_e_of(e, found.score, origin)) return {};
+  scalar_ref divisor = *total;
+  if (origin != *largest) {
+    // The other of two operands that `one` is among.
+    const auto other_than = [&](scalar_ref node, scalar_ref one, scalar_op kind) -> std::optional<scalar_ref> {
+      const scalar_node& both = nodes[node];
+      if (both.op != kind || (both.operands[0] != one && both.operands[1] != one)) return {};
+      return both.operands[both.operands[0] == one ? 1 : 0];
+    };
+    found.sink = other_than(origin, *largest, scalar_op::maximum);
+    if (!found.sink) return {};
+    const auto adds_sink = [&](std::size_t at) {
+      const auto more = other_than(static_cast<scalar_ref>(at), *total, scalar_op::add);
+      return more && is_e_of(*more, *found.sink, origin);
+    };
+    std::size_t at = 0;
+    while (at < nodes.size() && !adds_sink(at)) ++at;
+    if (at == nodes.size()) return {};
+    divisor = static_cast<scalar_ref>(at);
+  }
   // Zeros where a condition of the score says so, before or behind the division.
   small_vector<scalar_ref, 4> hides;
   auto at = static_cast<scalar_ref>(nodes.size() - 1);
   for (bool divided = false; at != e || !divided;) {
     const scalar_node& node = nodes[at];
-    if (node.op == scalar_op::divide && !divided && node.operands[1] == *total) {
+    if (node.op == scalar_op::divide && !divided && node.operands[1] == divisor) {
       divided = true;
       at = node.operands[0];
     } else if (node.op == scalar_op::select && nodes[node.operands[1]].op == scalar_op::constant &&
@@ -43618,8 +43649,18 @@ class attention_draft {
     value.output.source = 0;
     value.score = builder.finish(builder.inlined(part(rows, softmax.score), of_row));
     if (value.score.has_rows()) return "its score depends on the row";
+    if (softmax.sink) {
+      value.sink = builder.finish(builder.inlined(part(rows, *softmax.sink), of_row));
+      if (value.sink.has_rows()) return "a score besides those of keys depends on these";
+      for (const scalar_node& node : value.sink.nodes) {
+        if (node.op != scalar_op::argument) continue;
+        if (node.value == 0) return "a score besides those of keys depends on these";
+        if (depends_beside(loops_, value.of_argument(static_cast<int>(node.value)), {batch, queries}))
+          return "a score besides those of keys differs between keys";
+      }
+    }
     value.weight = softmax.weight;
-    if (softmax.hides_quotients && !is_above_infinity(value.score))
+    if (softmax.hides_quotients && (value.has_sink() || !is_above_infinity(value.score)))
       return "what is hidden behind the division could be no number before it";
     const auto schedules = schedules_of_attention(pass_, value);
     if (schedules.empty()) return "heads are too wide, or rows too long";
@@ -43666,7 +43707,7 @@ class attention_draft {
       const auto& known = g_.get<attention_attribute>(other);
       if (known.further.empty() || known.form != attention_form::output || known.space != value.space ||
           known.axes() != value.axes() || known.accesses != value.accesses || !(known.score == value.score) ||
-          !(known.further == value.further) ||
+          !(known.sink == value.sink) || !(known.further == value.further) ||
           !std::ranges::equal(
               g_.operands(other), operands, {}, [&](class_id id) { return g_.find(id); },
               [&](class_id id) { return g_.find(id); }))
@@ -45551,6 +45592,10 @@ MEGANEURA_INLINE bool implementation_pass::rounds(class_id id) const {
   return is_cast && !has_node(id, op::contract);
 }
 
+MEGANEURA_INLINE bool implementation_pass::is_of_rows(enode_id form) const {
+  return g_.get<region_attribute>(form).row_axes > 0;
+}
+
 MEGANEURA_INLINE bool implementation_pass::has_node(class_id id, op kind) const {
   return std::ranges::any_of(g_[id].nodes, [&](enode_id node) { return g_.node(node).kind == kind; });
 }
@@ -45596,7 +45641,8 @@ MEGANEURA_INLINE implementation_pass::producer implementation_pass::consider(cla
     if (has_kernel(id)) result.other = choice::leaf;
   } else if (!enabled(structural::recompute)) {
     result.other = choice::leaf;
-  } else if (!has_kernel(id) && !hard_[id] && f.greedy != no_id && worth_inlining(id, f.greedy, base)) {
+  } else if (!hard_[id] && f.greedy != no_id && (!has_kernel(id) || is_of_rows(f.greedy)) &&
+             worth_inlining(id, f.greedy, base)) {  // a product's end that reads of its rows waits for these
     result.greedy = choice::greedy;
   }
   return result;
@@ -53069,6 +53115,15 @@ class attention_kernel {
       return argument == 0 ? scalar_value(sum) : of_argument(argument, query, key);
     }));
   }
+  /// The score that a row has besides those of its keys.
+  [[nodiscard]] spirv::f32 sink(const spirv::u32& query) const {
+    return spirv::f32(
+        kernels::emit(k_, node_.sink, [&](int argument) { return of_argument(argument, query, spirv::u32(0)); }));
+  }
+  /// 2^shift times what it adds to the sum of e, as seen from the largest.
+  [[nodiscard]] static spirv::f32 e_of_sink(const spirv::f32& sink, const spirv::f32& largest, std::uint32_t shift) {
+    return exp_below(sink - origin(largest), shift);
+  }
   /// What argument `number` of the score is there.
   [[nodiscard]] scalar_value of_argument(int number, const spirv::u32& query, const spirv::u32& key) const {
     using namespace spirv;
@@ -53377,6 +53432,11 @@ class attention_by_lanes : public attention_kernel {
     using namespace spirv;
     largest_ = k_.variable<f32>(-std::numeric_limits<float>::infinity());
     total_ = k_.variable<f32>(0.0f);
+    if (node_.has_sink()) {  // as if it came before all keys
+      const f32 value = sink(first_query_ + k_.local_index() / lanes());
+      *largest_ = value;
+      k_.if_(k_.local_index() % lanes() == 0u, [&] { *total_ = e_of_sink(value, value, 0) * weight_unit(); });
+    }
     weighed_.begin();
   }
 
@@ -60859,12 +60919,17 @@ class attention_on_units : public attention_kernel {
     f32 largest = totals_.load(row);
     for (std::uint32_t part = 1; part < s_.parts; ++part) largest = max(largest, totals_.load(row + part * rows_));
     f32 total(0);
+    if (node_.has_sink()) {
+      const f32 more = sink(first_query_ + row);
+      largest = max(largest, more);
+      total = e_of_sink(more, largest, shift);
+    }
     f32x4 weighed(0.0f);
     for (std::uint32_t part = 0; part < s_.parts; ++part) {
       const u32 own = row + part * rows_;
       const u32x2 first = staged_.load(own * line + four * 2u), second = staged_.load(own * line + four * 2u + 1u);
       const f32x4 added = bitcast<f32x4>(vector(first[0], first[1], second[0], second[1]));
-      const f32 factor = s_.parts == 1 ? f32(1) : shrinking(totals_.load(own), largest);
+      const f32 factor = s_.parts == 1 && !node_.has_sink() ? f32(1) : shrinking(totals_.load(own), largest);
       weighed = weighed + added * f32x4(factor);
       total = total + totals_.load(own + all_rows) * factor;
     }
@@ -60890,6 +60955,10 @@ class attention_on_units : public attention_kernel {
             const var<f32> largest = k_.variable<f32>(), total = k_.variable<f32>();
             const var<f32x4> weighed = k_.variable<f32x4>();
             largest = nothing, total = f32(0), weighed = f32x4(0.0f);
+            if (node_.has_sink()) {
+              largest = sink(query);
+              total = e_of_sink(largest.load(), largest.load(), 0) * weight_unit();
+            }
             k_.for_(
                 0, key_count_, 1,
                 [&](const u32& key) {

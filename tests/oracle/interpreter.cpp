@@ -924,18 +924,27 @@ class interpreter<Real>::definitions {
     std::vector<tensor<Real>> results;
     for (const tensor_spec& each : graph_.results(id)) results.push_back(unwritten(each));
     scalar_builder builder;
-    const scalar_ref score = builder.argument(0, dtype::f32), largest = builder.unary(scalar_op::row_max, score);
-    const scalar_ref e = builder.unary(scalar_op::exp, builder.binary(scalar_op::subtract, score, largest));
+    const scalar_ref score = builder.argument(0, dtype::f32);
+    const scalar_ref sink = rows.has_sink() ? builder.argument(1, dtype::f32) : score;
+    scalar_ref largest = builder.unary(scalar_op::row_max, score);
+    if (rows.has_sink()) largest = builder.binary(scalar_op::maximum, largest, sink);
+    const auto e_of = [&](scalar_ref each) {
+      return builder.unary(scalar_op::exp, builder.binary(scalar_op::subtract, each, largest));
+    };
+    const scalar_ref e = e_of(score);
     const scalar_ref arguments[] = {score, e};
-    const scalar_ref weight = builder.inlined(rows.weight, arguments), total = builder.unary(scalar_op::row_sum, e);
+    const scalar_ref weight = builder.inlined(rows.weight, arguments);
+    scalar_ref total = builder.unary(scalar_op::row_sum, e);
+    if (rows.has_sink()) total = builder.binary(scalar_op::add, total, e_of(sink));
     const auto program_of = [&](scalar_ref value) { return scalar_builder(builder).finish(value); };
     const scalar_program softmax = program_of(builder.binary(scalar_op::divide, weight, total)),
                          maximum = program_of(largest),
                          inverse = program_of(builder.binary(scalar_op::divide, builder.constant(1), total));
-    const epilogue finish = of_score(rows);
+    const epilogue finish = of_score(rows), of_sink{rows.sink, finish.accesses};
     const auto length = static_cast<std::size_t>(rows.sizes()[3]);
-    scalar_machine<Real> program(rows.score, 1, run_.on_scalar), row_program(softmax, length, run_.on_scalar),
-        largest_program(maximum, length, run_.on_scalar), inverse_program(inverse, length, run_.on_scalar);
+    scalar_machine<Real> program(rows.score, 1, run_.on_scalar), sink_program(rows.sink, 1, run_.on_scalar),
+        row_program(softmax, length, run_.on_scalar), largest_program(maximum, length, run_.on_scalar),
+        inverse_program(inverse, length, run_.on_scalar);
     each_index(rows, of_rows, index_vector{}, [&](const index_vector& row) {
       std::vector<index_vector> keys;
       std::vector<Real> scores;
@@ -944,7 +953,11 @@ class interpreter<Real>::definitions {
         scores.push_back(
             finished(id, finish, program, product_at(id, rows, along_width, at, rows.query(), rows.key()), at, rank));
       });
-      const auto fill = [&](std::size_t, std::vector<Real>& target) { target = scores; };
+      std::vector<Real> sinks(length);
+      if (rows.has_sink()) std::ranges::fill(sinks, finished(id, of_sink, sink_program, Real(0), row, rank));
+      const auto fill = [&](std::size_t argument, std::vector<Real>& target) {
+        target = argument == 0 ? scores : sinks;
+      };
       const auto& weights = row_program.run(length, fill);
       each_index(rows, channels, row, [&](const index_vector& at) {
         Real sum(0);

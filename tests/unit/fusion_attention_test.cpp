@@ -13,6 +13,7 @@
 
 #include <array>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,14 @@ node_id divided_by_sum(graph& g, node_id e, std::uint32_t axes) {
   const shape extents = g[e].extents;
   return g.divide(e, g.expand_axes(g.reduce(reduce_kind::sum, e, axes), extents, axes));
 }
+// Of rows [5, 7] that have one score more; `added`: what the sum has.
+node_id softmax_beside(graph& g, node_id s, node_id sink, std::optional<node_id> added = {}) {
+  const node_id largest = g.map(scalar_op::maximum, {g.reduce(reduce_kind::max, s, 2), sink});
+  const node_id e = g.map(scalar_op::exp, {g.subtract(s, g.expand_axes(largest, {5, 7}, 2))});
+  const node_id sum =
+      g.add(g.reduce(reduce_kind::sum, e, 2), g.map(scalar_op::exp, {g.subtract(added.value_or(sink), largest)}));
+  return g.divide(e, g.expand_axes(sum, {5, 7}, 2));
+}
 node_id largest_of(graph& g, node_id x, std::uint32_t axes) {
   return g.expand_axes(g.reduce(reduce_kind::max, x, axes), shape(g[x].extents), axes);
 }
@@ -118,6 +127,24 @@ TEST(fusion_attention, spellings_are_found) {
          const node_value lengths(g, g.input("n", dtype::i32, {3}));
          return node_id(attend(all.q, all.k, all.v, key_lengths(lengths)));
        }},
+      {"sinks",
+       [](graph& g) {
+         const operands all = heads(g, 5, 7, 4, 2, 8);
+         const node_value sinks(g, g.input("sinks", dtype::f32, {4}));
+         return node_id(attend(all.q, all.k, all.v, attention_sinks(sinks)));
+       }},
+      {"sinks, causal, behind a past",
+       [](graph& g) {
+         const operands all = heads(g, 3, 8, 4, 2, 8);
+         const node_value sinks(g, g.input("sinks", dtype::f32, {4}));
+         return node_id(attend(all.q, all.k, all.v, attention_sinks(sinks), gqa_options{.causal = true}));
+       }},
+      {"a score besides, that differs between queries",
+       [](graph& g) {
+         return by_hand(g, [&](node_id s) { return softmax_beside(g, s, g.input("sink", dtype::f32, {5})); });
+       }},
+      {"a score besides, the same of all rows",
+       [](graph& g) { return by_hand(g, [&](node_id s) { return softmax_beside(g, s, g.full({5}, 0.25)); }); }},
       {"by hand", [](graph& g) { return by_hand(g, [&](node_id s) { return softmax_of(g, scaled(g, s)); }); }},
       {"without a scale", [](graph& g) { return by_hand(g, [&](node_id s) { return softmax_of(g, s); }); }},
       {"transposed keys",
@@ -317,7 +344,7 @@ TEST(fusion_attention, spellings_are_found) {
     else
       missed += std::string(each.name) + '\n';
   }
-  EXPECT_GE(spellings.size(), 45u);
+  EXPECT_GE(spellings.size(), 49u);
   EXPECT_GE(20 * found, 19 * spellings.size()) << missed;
 }
 
@@ -371,6 +398,25 @@ TEST(fusion_attention, look_alikes_are_not) {
          const operands all = make_operands(g, {5, 4}, {8, 4}, {4, 3});
          const node_id p = softmax_of(g, g.contract(all.q, all.k, "ik", "jk", "ij"));
          return g.contract(g.slice(p, 1, 0, 4, 2), all.v, "ij", "jc", "ic");
+       }},
+      {"a score besides that the sum does not have",
+       [&](graph& g) {
+         return by_hand(g, [&](node_id s) {
+           const node_id largest =
+               g.map(scalar_op::maximum, {g.reduce(reduce_kind::max, s, 2), g.input("sink", dtype::f32, {5})});
+           return divided_by_sum(g, exp_of(g, g.subtract(s, g.expand_axes(largest, {5, 7}, 2))), 2);
+         });
+       }},
+      {"a score besides that is another one in the sum",
+       [&](graph& g) {
+         return by_hand(g, [&](node_id s) {
+           const node_id sink = g.input("sink", dtype::f32, {5}), other = g.input("other", dtype::f32, {5});
+           return softmax_beside(g, s, sink, other);
+         });
+       }},
+      {"a score besides that comes of those of keys",
+       [&](graph& g) {
+         return by_hand(g, [&](node_id s) { return softmax_beside(g, s, g.reduce(reduce_kind::min, s, 2)); });
        }},
       {"heads too wide",
        [&](graph& g) {

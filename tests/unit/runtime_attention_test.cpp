@@ -265,6 +265,46 @@ std::vector<way> few_on_units() {
   return found;
 }
 
+// A score besides those of keys, one for each head; also such as is no number, or far from all others, and rows that
+// see nothing else.
+graph with_sinks(const asked& a) {
+  graph g;
+  const node_value q(g, g.input("q", dtype::f32, {a.queries, a.heads, a.width}));
+  const node_value k(g, g.input("k", dtype::f32, {a.keys, a.kv_heads, a.width}));
+  const node_value v(g, g.input("v", dtype::f32, {a.keys, a.kv_heads, a.channels}));
+  const node_value sinks(g, g.input("sinks", dtype::f32, {a.heads}));
+  const node_value mask(g, g.input("mask", dtype::f32, {a.queries, a.keys}));
+  g.add_output("y", attend(q, k, v, attn_mask(mask), attention_sinks(sinks), a.options));
+  return g;
+}
+TEST(runtime_attention, sinks) {
+  for (const asked& each : {asked{21, 65, 2, 1, 8, 8, {.causal = true}}, asked{9, 33, 2, 2, 7, 5}}) {
+    const graph g = with_sinks(each);
+    std::vector<way> ways{{}, {.schedule = 0, .small_units = true}};
+    if (has_units() || each.queries < 10)
+      ways.push_back({.accuracy = precision::fast, .schedule = 1, .small_units = true});
+    for (const way& how : ways) expect_oracle(g, each.keys + each.width, "schedule", how);
+  }
+}
+TEST(runtime_attention, sinks_that_are_no_numbers) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const graph g = with_sinks({9, 40, 7, 1, 4, 5});
+  oracle::tensors<double> leaves = samples::random_leaves(g, -2, 2);
+  leaves.at("sinks").values = {-infinity, infinity, std::nan(""), 300, -3e38, 1, 3e38};
+  for (std::size_t key = 0; key < 40; ++key) {
+    leaves.at("mask").values[key] = -infinity;                             // sees nothing
+    leaves.at("mask").values[40 + key] = key == 39 ? 300 : -infinity;      // one alone
+    leaves.at("mask").values[80 + key] = 30 * static_cast<double>(key);    // grows all along the row
+    leaves.at("mask").values[120 + key] = -30 * static_cast<double>(key);  // shrinks
+  }
+  for (const bool fits_f16 : {true, false}) {
+    if (!fits_f16) leaves.at("v").values[39 * 5 + 1] = infinity;
+    expect_three_kernels({g, leaves}, {});
+    for (const std::size_t schedule : {0u, 1u})
+      expect_three_kernels({g, leaves}, {.schedule = schedule, .small_units = true});
+  }
+}
+
 // f16 has a small range: rows far below and above it, channels far apart, and values that grow all along.
 TEST(runtime_attention, whatever_the_scale_on_matrix_units) {
   const graph g = attention({18, 40, 1, 1, 8, 6});

@@ -134,7 +134,8 @@ class parts_by_score {
 struct softmax_program {
   scalar_ref score{0};
   scalar_program weight;
-  bool hides_quotients = false;  // zeros stand for these where a condition says so, even if they are NaN
+  std::optional<scalar_ref> sink{};  // one score more, of which the row has the largest and the sum
+  bool hides_quotients = false;      // zeros stand for these where a condition says so, even if they are NaN
 };
 
 inline std::optional<softmax_program> softmax_of(const scalar_program& program) {
@@ -152,15 +153,39 @@ inline std::optional<softmax_program> softmax_of(const scalar_program& program) 
   softmax_program found{nodes[*largest].operands[0], {}};
   const scalar_ref e = nodes[*total].operands[0];
   const auto is = [&](scalar_ref node, scalar_op kind) { return nodes[node].op == kind; };
+  const auto is_e_of = [&](scalar_ref node, scalar_ref score, scalar_ref origin) {
+    const scalar_node& distance = nodes[nodes[node].operands[0]];
+    return is(node, scalar_op::exp) && distance.op == scalar_op::subtract && distance.operands[0] == score &&
+           distance.operands[1] == origin;
+  };
   if (!is(e, scalar_op::exp) || !is(nodes[e].operands[0], scalar_op::subtract)) return {};
-  const scalar_node& distance = nodes[nodes[e].operands[0]];
-  if (distance.operands[0] != found.score || distance.operands[1] != *largest) return {};
+  const scalar_ref origin = nodes[nodes[e].operands[0]].operands[1];
+  if (!is_e_of(e, found.score, origin)) return {};
+  scalar_ref divisor = *total;
+  if (origin != *largest) {
+    // The other of two operands that `one` is among.
+    const auto other_than = [&](scalar_ref node, scalar_ref one, scalar_op kind) -> std::optional<scalar_ref> {
+      const scalar_node& both = nodes[node];
+      if (both.op != kind || (both.operands[0] != one && both.operands[1] != one)) return {};
+      return both.operands[both.operands[0] == one ? 1 : 0];
+    };
+    found.sink = other_than(origin, *largest, scalar_op::maximum);
+    if (!found.sink) return {};
+    const auto adds_sink = [&](std::size_t at) {
+      const auto more = other_than(static_cast<scalar_ref>(at), *total, scalar_op::add);
+      return more && is_e_of(*more, *found.sink, origin);
+    };
+    std::size_t at = 0;
+    while (at < nodes.size() && !adds_sink(at)) ++at;
+    if (at == nodes.size()) return {};
+    divisor = static_cast<scalar_ref>(at);
+  }
   // Zeros where a condition of the score says so, before or behind the division.
   small_vector<scalar_ref, 4> hides;
   auto at = static_cast<scalar_ref>(nodes.size() - 1);
   for (bool divided = false; at != e || !divided;) {
     const scalar_node& node = nodes[at];
-    if (node.op == scalar_op::divide && !divided && node.operands[1] == *total) {
+    if (node.op == scalar_op::divide && !divided && node.operands[1] == divisor) {
       divided = true;
       at = node.operands[0];
     } else if (node.op == scalar_op::select && nodes[node.operands[1]].op == scalar_op::constant &&
@@ -372,8 +397,18 @@ class attention_draft {
     value.output.source = 0;
     value.score = builder.finish(builder.inlined(part(rows, softmax.score), of_row));
     if (value.score.has_rows()) return "its score depends on the row";
+    if (softmax.sink) {
+      value.sink = builder.finish(builder.inlined(part(rows, *softmax.sink), of_row));
+      if (value.sink.has_rows()) return "a score besides those of keys depends on these";
+      for (const scalar_node& node : value.sink.nodes) {
+        if (node.op != scalar_op::argument) continue;
+        if (node.value == 0) return "a score besides those of keys depends on these";
+        if (depends_beside(loops_, value.of_argument(static_cast<int>(node.value)), {batch, queries}))
+          return "a score besides those of keys differs between keys";
+      }
+    }
     value.weight = softmax.weight;
-    if (softmax.hides_quotients && !is_above_infinity(value.score))
+    if (softmax.hides_quotients && (value.has_sink() || !is_above_infinity(value.score)))
       return "what is hidden behind the division could be no number before it";
     const auto schedules = schedules_of_attention(pass_, value);
     if (schedules.empty()) return "heads are too wide, or rows too long";
@@ -420,7 +455,7 @@ class attention_draft {
       const auto& known = g_.get<attention_attribute>(other);
       if (known.further.empty() || known.form != attention_form::output || known.space != value.space ||
           known.axes() != value.axes() || known.accesses != value.accesses || !(known.score == value.score) ||
-          !(known.further == value.further) ||
+          !(known.sink == value.sink) || !(known.further == value.further) ||
           !std::ranges::equal(
               g_.operands(other), operands, {}, [&](class_id id) { return g_.find(id); },
               [&](class_id id) { return g_.find(id); }))

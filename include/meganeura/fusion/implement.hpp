@@ -164,6 +164,7 @@ class implementation_pass {
   [[nodiscard]] bool narrows(enode_id node) const;
   // Of what a copy reads.
   [[nodiscard]] dtype source_type(enode_id copy) const { return g_[g_.operand(copy, 0)].type; }
+  [[nodiscard]] bool is_of_rows(enode_id form) const;
   [[nodiscard]] bool has_node(class_id id, op kind) const;
   [[nodiscard]] bool has_kernel(class_id id) const { return kernel_[g_.find(id)]; }
   void note_kernel(class_id id, std::span<const enode_id> nodes);

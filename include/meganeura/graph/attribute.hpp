@@ -296,9 +296,11 @@ enum class attention_form : std::uint8_t { output, query_gradient, key_gradients
 /// out[b, q, c] = sum over k of weight[k] * values[b, k, c] / sum over k of e[k], where score[k] is the program `score`
 /// of the sum over w of query[b, q, w] * key[b, k, w], e[k] = exp(score[k] - the largest of the row), and weight[k] the
 /// program `weight` of the score (argument 0) and e (argument 1): e times what depends on the score alone. Each letter
-/// is a group of axes of `space`, in the order b, q, c, k, w. The first three accesses read query, key and values,
-/// operands 0, 1 and 2, the others what arguments 1, 2, ... of `score` are, over b, q and k; none is bounded. A further
-/// result, if there is one, has two numbers of each row, [2, b q]: the largest score and 1 / the sum of e.
+/// is a group of axes of `space`, in the order b, q, c, k, w. Where there is a program `sink`, of arguments 1, 2, ...
+/// of `score` that do not differ between keys, it is one score more of the row, which weighs nothing: the largest may
+/// be that one, and the sum has its e besides. The first three accesses read query, key and values, operands 0, 1 and
+/// 2, the others what arguments 1, 2, ... of `score` are, over b, q and k; none is bounded. A further result, if there
+/// is one, has two numbers of each row, [2, b q]: the largest score and 1 / the sum of e.
 ///
 /// Of gradients accesses and operands 3, 4 and 5 are the gradient of the output (over b, q, c), those numbers and, over
 /// b and q, `mean`, the sum over c of the output and its gradient; the score's come behind them. With p[k] = e[k] / sum
@@ -311,7 +313,7 @@ enum class attention_form : std::uint8_t { output, query_gradient, key_gradients
 struct attention_attribute {
   shape space;
   int batch_axes = 0, query_axes = 0, channel_axes = 0, key_axes = 0, width_axes = 0;
-  scalar_program score, weight;
+  scalar_program score, weight, sink{};
   std::vector<index_map> accesses;
   index_map output;
   attention_schedule schedule;
@@ -329,6 +331,7 @@ struct attention_attribute {
   [[nodiscard]] const index_map& of_argument(int number) const {
     return accesses[static_cast<std::size_t>(number) + own_accesses() - 1];
   }
+  [[nodiscard]] bool has_sink() const { return !sink.nodes.empty(); }
   /// Of each group, how many axes and how many elements.
   [[nodiscard]] std::array<int, 5> axes() const { return {batch_axes, query_axes, channel_axes, key_axes, width_axes}; }
   [[nodiscard]] std::array<std::int64_t, 5> sizes() const {
@@ -342,8 +345,8 @@ struct attention_attribute {
     visit("space", self.space), visit("batch_axes", self.batch_axes), visit("query_axes", self.query_axes),
         visit("channel_axes", self.channel_axes), visit("key_axes", self.key_axes),
         visit("width_axes", self.width_axes), visit("score", self.score), visit("weight", self.weight),
-        visit("accesses", self.accesses), visit("output", self.output), visit("schedule", self.schedule),
-        visit("form", self.form), visit("further", self.further);
+        visit("sink", self.sink), visit("accesses", self.accesses), visit("output", self.output),
+        visit("schedule", self.schedule), visit("form", self.form), visit("further", self.further);
   }
   friend bool operator==(const attention_attribute&, const attention_attribute&) = default;
 };

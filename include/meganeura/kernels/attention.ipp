@@ -75,6 +75,11 @@ class attention_by_lanes : public attention_kernel {
     using namespace spirv;
     largest_ = k_.variable<f32>(-std::numeric_limits<float>::infinity());
     total_ = k_.variable<f32>(0.0f);
+    if (node_.has_sink()) {  // as if it came before all keys
+      const f32 value = sink(first_query_ + k_.local_index() / lanes());
+      *largest_ = value;
+      k_.if_(k_.local_index() % lanes() == 0u, [&] { *total_ = e_of_sink(value, value, 0) * weight_unit(); });
+    }
     weighed_.begin();
   }
 

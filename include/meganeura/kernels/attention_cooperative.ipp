@@ -362,12 +362,17 @@ class attention_on_units : public attention_kernel {
     f32 largest = totals_.load(row);
     for (std::uint32_t part = 1; part < s_.parts; ++part) largest = max(largest, totals_.load(row + part * rows_));
     f32 total(0);
+    if (node_.has_sink()) {
+      const f32 more = sink(first_query_ + row);
+      largest = max(largest, more);
+      total = e_of_sink(more, largest, shift);
+    }
     f32x4 weighed(0.0f);
     for (std::uint32_t part = 0; part < s_.parts; ++part) {
       const u32 own = row + part * rows_;
       const u32x2 first = staged_.load(own * line + four * 2u), second = staged_.load(own * line + four * 2u + 1u);
       const f32x4 added = bitcast<f32x4>(vector(first[0], first[1], second[0], second[1]));
-      const f32 factor = s_.parts == 1 ? f32(1) : shrinking(totals_.load(own), largest);
+      const f32 factor = s_.parts == 1 && !node_.has_sink() ? f32(1) : shrinking(totals_.load(own), largest);
       weighed = weighed + added * f32x4(factor);
       total = total + totals_.load(own + all_rows) * factor;
     }
@@ -393,6 +398,10 @@ class attention_on_units : public attention_kernel {
             const var<f32> largest = k_.variable<f32>(), total = k_.variable<f32>();
             const var<f32x4> weighed = k_.variable<f32x4>();
             largest = nothing, total = f32(0), weighed = f32x4(0.0f);
+            if (node_.has_sink()) {
+              largest = sink(query);
+              total = e_of_sink(largest.load(), largest.load(), 0) * weight_unit();
+            }
             k_.for_(
                 0, key_count_, 1,
                 [&](const u32& key) {

@@ -248,6 +248,15 @@ class attention_kernel {
       return argument == 0 ? scalar_value(sum) : of_argument(argument, query, key);
     }));
   }
+  /// The score that a row has besides those of its keys.
+  [[nodiscard]] spirv::f32 sink(const spirv::u32& query) const {
+    return spirv::f32(
+        kernels::emit(k_, node_.sink, [&](int argument) { return of_argument(argument, query, spirv::u32(0)); }));
+  }
+  /// 2^shift times what it adds to the sum of e, as seen from the largest.
+  [[nodiscard]] static spirv::f32 e_of_sink(const spirv::f32& sink, const spirv::f32& largest, std::uint32_t shift) {
+    return exp_below(sink - origin(largest), shift);
+  }
   /// What argument `number` of the score is there.
   [[nodiscard]] scalar_value of_argument(int number, const spirv::u32& query, const spirv::u32& key) const {
     using namespace spirv;

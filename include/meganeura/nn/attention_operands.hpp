@@ -163,8 +163,9 @@ struct attention_weights {
     const auto sink = maximum(by_heads, detail::hidden_score);
     const auto bounded = maximum(scores, detail::hidden_score);
     const auto largest = stop_gradient(maximum(max(bounded, -1), sink));
-    const auto numerator = select(less(bounded, detail::least_seen_score), 0.0f, exp(bounded - unsqueeze(largest, -1)));
-    return numerator / unsqueeze(sum(numerator, -1) + exp(sink - largest), -1);
+    const auto e = exp(bounded - unsqueeze(largest, -1));  // of what is not seen 0, or it counts for nothing
+    const auto seen = select(less(bounded, detail::least_seen_score), 0.0f, e);
+    return seen / unsqueeze(sum(e, -1) + exp(sink - largest), -1);
   }
 };
 
