@@ -18084,6 +18084,10 @@ class parameters {
   /// How often values were written so far, by calls, by steps and by runs that assign states: what was made of an equal
   /// number is not stale.
   [[nodiscard]] std::uint64_t changes() const { return state().changes; }
+  /// Of a tensor of `layout`, its place there.
+  [[nodiscard]] std::size_t number_of(const plan::named_tensor& of) const {
+    return static_cast<std::size_t>(&of - layout().tensors.data());
+  }
   /// The same of some tensors, numbered as in `layout`.
   [[nodiscard]] std::uint64_t changes(std::span<const std::size_t> of) const;
   /// Who writes into `memory` says so.
@@ -18105,9 +18109,6 @@ class parameters {
     std::mutex order;
   };
   [[nodiscard]] const plan::named_tensor& tensor(std::string_view name) const;
-  [[nodiscard]] std::size_t number_of(const plan::named_tensor& of) const {
-    return static_cast<std::size_t>(&of - layout().tensors.data());
-  }
   [[nodiscard]] bool has_values(const plan::named_tensor& of) const { return state().writes[number_of(of)] != 0; }
   /// errors: invalid_argument for a handle that holds no parameters.
   [[nodiscard]] shared_state& state() const;
@@ -32473,8 +32474,8 @@ class implementation_pass {
     rewrite<detail::split_sum>(), rewrite<detail::split_filter>(), rewrite<detail::split_reduce>();
   }
 
-  /// And behind it, with what is computed before a step, see structural::prepare_weights.
-  void prepare_weights(std::function<bool(class_id)> is_folded);
+  /// And behind it, with what is computed before a step, see structural::prepare_weights. Whether it added anything.
+  [[nodiscard]] bool prepare_weights(std::function<bool(class_id)> is_folded);
 
   /// Classes in the order they were visited: operands before users.
   [[nodiscard]] const std::vector<class_id>& order() const { return order_; }
@@ -33209,12 +33210,7 @@ MEGANEURA_INLINE kernel_time saturated_graph::time_in_step(enode_id id, const de
   constexpr double hardly = 1e-3, never = std::numeric_limits<double>::infinity();
   const op_stage stage = info(graph.node(id).kind).stage;
   if (folded.empty() || stage == op_stage::leaf || !std::isfinite(all.alone)) return all;
-  const auto is_computed_before = [&] {  // a kernel that merging came up with has a class of its own
-    if (stage != op_stage::projection) return is_folded(id);
-    const class_id several = graph.find(graph.operand(id, 0));
-    return several < folded.size() ? static_cast<bool>(folded[several]) : is_folded(graph[several].nodes.front());
-  };
-  if (is_computed_before()) return {.alone = 0, .busy = hardly * all.alone};
+  if (is_folded(id)) return {.alone = 0, .busy = hardly * all.alone};
   return is_folded_class(graph.node(id).owner) ? kernel_time{never, never} : all;
 }
 
@@ -33288,9 +33284,10 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   result.missed = pass.missed();
   if (options.fold.value_or(false)) {
     detail::find_folded(g, options.device, result);
-    pass.prepare_weights([&](class_id id) { return result.is_folded_class(id); });
-    result.order = pass.order();
-    detail::find_folded(g, options.device, result);
+    if (pass.prepare_weights([&](class_id id) { return result.is_folded_class(id); })) {
+      result.order = pass.order();
+      detail::find_folded(g, options.device, result);
+    }
     result.missed = pass.missed();
     report.implement_ms += phase.lap();
   }
@@ -34483,8 +34480,7 @@ MEGANEURA_INLINE void program::find_tensors() {
   const graph& g = plan_.implementation;
   const auto add = [&](std::vector<std::size_t>& to, node_id leaf) {
     const plan::named_tensor* found = weights_.layout().find(g.get<leaf_attribute>(leaf).name);
-    if (found)
-      to.push_back(static_cast<std::size_t>(found - weights_.layout().tensors.data()));  // else a training's own
+    if (found) to.push_back(weights_.number_of(*found));  // else a training's own
   };
   for (node_id effect : g.effects()) {
     for (const update& each : g.updates(effect)) add(written_, each.target);
@@ -46293,10 +46289,12 @@ MEGANEURA_INLINE kernel_time kernel_family<op::prepare_rows>::time(const engine&
 
 }  // namespace detail
 
-MEGANEURA_INLINE void implementation_pass::prepare_weights(std::function<bool(class_id)> is_folded) {
+MEGANEURA_INLINE bool implementation_pass::prepare_weights(std::function<bool(class_id)> is_folded) {
   is_folded_ = std::move(is_folded);
+  const std::size_t known = g_.node_count();
   rewrite<detail::prepare_weights>();
   order_introduced();
+  return g_.node_count() != known;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion

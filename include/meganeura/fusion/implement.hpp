@@ -52,8 +52,8 @@ class implementation_pass {
     rewrite<detail::split_sum>(), rewrite<detail::split_filter>(), rewrite<detail::split_reduce>();
   }
 
-  /// And behind it, with what is computed before a step, see structural::prepare_weights.
-  void prepare_weights(std::function<bool(class_id)> is_folded);
+  /// And behind it, with what is computed before a step, see structural::prepare_weights. Whether it added anything.
+  [[nodiscard]] bool prepare_weights(std::function<bool(class_id)> is_folded);
 
   /// Classes in the order they were visited: operands before users.
   [[nodiscard]] const std::vector<class_id>& order() const { return order_; }

@@ -293,12 +293,7 @@ MEGANEURA_INLINE kernel_time saturated_graph::time_in_step(enode_id id, const de
   constexpr double hardly = 1e-3, never = std::numeric_limits<double>::infinity();
   const op_stage stage = info(graph.node(id).kind).stage;
   if (folded.empty() || stage == op_stage::leaf || !std::isfinite(all.alone)) return all;
-  const auto is_computed_before = [&] {  // a kernel that merging came up with has a class of its own
-    if (stage != op_stage::projection) return is_folded(id);
-    const class_id several = graph.find(graph.operand(id, 0));
-    return several < folded.size() ? static_cast<bool>(folded[several]) : is_folded(graph[several].nodes.front());
-  };
-  if (is_computed_before()) return {.alone = 0, .busy = hardly * all.alone};
+  if (is_folded(id)) return {.alone = 0, .busy = hardly * all.alone};
   return is_folded_class(graph.node(id).owner) ? kernel_time{never, never} : all;
 }
 
@@ -372,9 +367,10 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   result.missed = pass.missed();
   if (options.fold.value_or(false)) {
     detail::find_folded(g, options.device, result);
-    pass.prepare_weights([&](class_id id) { return result.is_folded_class(id); });
-    result.order = pass.order();
-    detail::find_folded(g, options.device, result);
+    if (pass.prepare_weights([&](class_id id) { return result.is_folded_class(id); })) {
+      result.order = pass.order();
+      detail::find_folded(g, options.device, result);
+    }
     result.missed = pass.missed();
     report.implement_ms += phase.lap();
   }

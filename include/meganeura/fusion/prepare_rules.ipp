@@ -218,10 +218,12 @@ MEGANEURA_INLINE kernel_time kernel_family<op::prepare_rows>::time(const engine&
 
 }  // namespace detail
 
-MEGANEURA_INLINE void implementation_pass::prepare_weights(std::function<bool(class_id)> is_folded) {
+MEGANEURA_INLINE bool implementation_pass::prepare_weights(std::function<bool(class_id)> is_folded) {
   is_folded_ = std::move(is_folded);
+  const std::size_t known = g_.node_count();
   rewrite<detail::prepare_weights>();
   order_introduced();
+  return g_.node_count() != known;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion

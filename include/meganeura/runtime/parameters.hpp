@@ -98,6 +98,10 @@ class parameters {
   /// How often values were written so far, by calls, by steps and by runs that assign states: what was made of an equal
   /// number is not stale.
   [[nodiscard]] std::uint64_t changes() const { return state().changes; }
+  /// Of a tensor of `layout`, its place there.
+  [[nodiscard]] std::size_t number_of(const plan::named_tensor& of) const {
+    return static_cast<std::size_t>(&of - layout().tensors.data());
+  }
   /// The same of some tensors, numbered as in `layout`.
   [[nodiscard]] std::uint64_t changes(std::span<const std::size_t> of) const;
   /// Who writes into `memory` says so.
@@ -119,9 +123,6 @@ class parameters {
     std::mutex order;
   };
   [[nodiscard]] const plan::named_tensor& tensor(std::string_view name) const;
-  [[nodiscard]] std::size_t number_of(const plan::named_tensor& of) const {
-    return static_cast<std::size_t>(&of - layout().tensors.data());
-  }
   [[nodiscard]] bool has_values(const plan::named_tensor& of) const { return state().writes[number_of(of)] != 0; }
   /// errors: invalid_argument for a handle that holds no parameters.
   [[nodiscard]] shared_state& state() const;

@@ -363,8 +363,7 @@ MEGANEURA_INLINE void program::find_tensors() {
   const graph& g = plan_.implementation;
   const auto add = [&](std::vector<std::size_t>& to, node_id leaf) {
     const plan::named_tensor* found = weights_.layout().find(g.get<leaf_attribute>(leaf).name);
-    if (found)
-      to.push_back(static_cast<std::size_t>(found - weights_.layout().tensors.data()));  // else a training's own
+    if (found) to.push_back(weights_.number_of(*found));  // else a training's own
   };
   for (node_id effect : g.effects()) {
     for (const update& each : g.updates(effect)) add(written_, each.target);
