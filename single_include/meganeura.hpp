@@ -30967,6 +30967,16 @@ inline bool is_coalesced(const index_map& read, const shape& space) {
   return space.rank() == 0 || std::abs(read.strides[space.rank() - 1]) <= 1;
 }
 
+// Whether four neighbours along the last axis are one load: aligned, or all the same.
+inline bool lies_in_fours(const index_map& read, const shape& space) {
+  const int last = space.rank() - 1;
+  if (last < 0 || read.strides[last] == 0) return true;
+  bool fits =
+      read.strides[last] == 1 && space[last] % 4 == 0 && read.offset % 4 == 0 && (read.bounded >> last & 1) == 0;
+  for (int axis = 0; axis < last; ++axis) fits = fits && (space[axis] == 1 || read.strides[axis] % 4 == 0);
+  return fits;
+}
+
 inline double bytes_of(const engine& g, class_id id) { return static_cast<double>(g.extents(id).bytes(g[id].type)); }
 
 inline double bytes_of(dtype type, double elements) {
@@ -32138,6 +32148,7 @@ enum class structural : std::uint8_t {
   matmul_rotary,
   relu_mask,
   widen_product,
+  convolution_to_contract,
   softmax_spelling,
   fuse_attention,
   attention_weights,
@@ -32191,6 +32202,8 @@ inline constexpr structural_info structural_rules[] = {
     {structural::relu_mask, "relu_mask"},
     // a product of floats of 16 bits, in f32
     {structural::widen_product, "widen_product"},
+    // a convolution as a product that reads each image several times
+    {structural::convolution_to_contract, "convolution_to_contract", "products"},
     // a softmax that is written in another way
     {structural::softmax_spelling, "softmax_spelling", "attention", exactness::reassociates},
     // two products with a softmax between them
@@ -32354,6 +32367,11 @@ struct relu_mask : structural_rule<structural::relu_mask, op::map> {
 struct widen_product : structural_rule<structural::widen_product, op::contract> {
   static void apply(implementation_pass& pass, enode_id id);
 };
+// A convolution, or a gradient of one, as a product that reads a view of the image in a border of zeros: windows of it,
+// which overlap. Gradients of an image of which not every place has the same taps, and channels each alone, are none.
+struct convolution_to_contract : structural_rule<structural::convolution_to_contract, op::convolution> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
 // A product whose results are too few to occupy the device: parts of its sum as products of their own, side by side,
 // and then the sum of the parts in order.
 struct split_sum : structural_rule<structural::split_sum, op::contract> {
@@ -32470,6 +32488,7 @@ class implementation_pass {
   void rewrite_masks() { rewrite<detail::relu_mask>(); }
   /// And after the algebra.
   void rewrite_sums() {
+    rewrite<detail::convolution_to_contract>();
     rewrite<detail::widen_product>();
     rewrite<detail::split_sum>(), rewrite<detail::split_filter>(), rewrite<detail::split_reduce>();
   }
@@ -32586,7 +32605,6 @@ class implementation_pass {
   [[nodiscard]] bool narrows(enode_id node) const;
   // Of what a copy reads.
   [[nodiscard]] dtype source_type(enode_id copy) const { return g_[g_.operand(copy, 0)].type; }
-  [[nodiscard]] bool is_of_rows(enode_id form) const;
   [[nodiscard]] bool has_node(class_id id, op kind) const;
   [[nodiscard]] bool has_kernel(class_id id) const { return kernel_[g_.find(id)]; }
   void note_kernel(class_id id, std::span<const enode_id> nodes);
@@ -32769,7 +32787,9 @@ struct kernel_family<op::convolve> : implementation_family<op::convolve> {
     const shape& x = form == convolution_attribute::input ? own : first;
     const product_extents product = product_of(c.primitive, x, w, y);
     const double flops = 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
-    const double seconds = flops / device.matmul_flops;
+    // Of a software device's product of texels a convolution, which loads every number by itself, is a sixteenth.
+    constexpr double without_texels = 16;
+    const double seconds = flops / device.matmul_flops * (device.prefers_texel_buffers ? without_texels : 1);
     if (!device.parallel || !is_tiled(c.primitive, product)) return time_with({seconds, seconds}, g, id, device);
     const product_tiles tiles = tiles_of_product(product, device.compute_units);
     return time_with({seconds / tiles.share, seconds / tiles.full_share}, g, id, device);
@@ -44450,6 +44470,271 @@ MEGANEURA_INLINE void attention_gradients::apply(implementation_pass& pass, enod
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// Convolutions as products: what they read of an image lies at affine places, in a border of zeros.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+namespace detail {
+
+// Along one axis of an image: for each position and each tap the place position * stride + tap * dilation - low.
+struct window_axis {
+  std::int64_t positions = 1, taps = 1, stride = 1, dilation = 1, low = 0;
+  [[nodiscard]] std::int64_t end() const { return (positions - 1) * stride + (taps - 1) * dilation + 1 - low; }
+};
+
+class convolution_as_product {
+ public:
+  convolution_as_product(implementation_pass& pass, enode_id id)
+      : g_(pass.graph()),
+        owner_(g_.find(g_.node(id).owner)),
+        first_(g_.operand(id, 0)),
+        second_(g_.operand(id, 1)),
+        c_(g_.get<convolution_attribute>(id)),
+        most_bytes_(pass.limits().tensor_bytes),
+        reads_texels_(pass.device().prefers_texel_buffers),
+        reasons_(bit(structural::convolution_to_contract) | g_.node(id).reasons) {}
+
+  // Whether there is one.
+  bool add() {
+    const bool by_input = c_.form == convolution_attribute::input, by_filter = c_.form == convolution_attribute::filter;
+    const shape x = g_.extents(by_input ? owner_ : first_), w = g_.extents(by_filter ? owner_ : second_),
+                y = g_.extents(by_filter  ? second_
+                               : by_input ? first_
+                                          : owner_);
+    const std::int64_t out = w[0] / c_.groups, in = w[1];
+    if (c_.groups > 1 && out == 1 && in == 1) return false;  // of each channel alone: nothing to multiply
+    std::array<window_axis, max_spatial> axes;
+    for (std::size_t i = 0; i < spatial(); ++i) {
+      const int axis = static_cast<int>(i) + 2;
+      axes[i] = {y[axis], w[axis], c_.stride[i], c_.dilation[i], c_.pad_low[i]};
+      if (by_input) axes[i] = {x[axis], w[axis], 1, c_.dilation[i], (w[axis] - 1) * c_.dilation[i] - c_.pad_low[i]};
+    }
+    // Labels: of the result (images or filters first), then of what is added up.
+    const int per_axis = c_.groups > 1 ? 1 : 0, rank = 2 + per_axis + c_.spatial;
+    if (rank + c_.spatial > max_rank) return false;
+    const std::optional<class_id> spread = by_input ? spread_out(first_) : first_;
+    if (!spread) return false;
+    // What comes of positions behind the last ones is left out, or they have zeros on both sides.
+    window_axis& last = axes[spatial() - 1];
+    const std::int64_t positions = last.stride == 1 || by_filter ? rounded(last.positions) : last.positions;
+    if (!by_filter) last.positions = positions;
+    std::optional<class_id> read = windows(*spread, by_input ? out : in, {axes.data(), spatial()});
+    if (!read) return false;
+    if (by_filter) read = lengthened(*read, positions), last.positions = positions;
+    std::array<label, 4 + 2 * max_spatial> number{};  // of image, group, channel of the filter's rows, of its columns
+    enum : std::size_t { image, group, row, column, tap };
+    const std::size_t position = tap + spatial();
+    label next = 0;
+    shape extents;
+    const auto name = [&](std::size_t which, std::int64_t extent) {
+      if (next < rank) extents.push_back(extent);
+      number[which] = next++;
+    };
+    const auto name_all = [&](std::size_t from, bool are_taps) {
+      for (std::size_t i = 0; i < spatial(); ++i) name(from + i, are_taps ? axes[i].taps : axes[i].positions);
+    };
+    if (!by_filter) name(image, x[0]);
+    if (c_.groups > 1) name(group, c_.groups);
+    name(by_input ? column : row, by_input ? in : out);
+    if (by_filter) name(column, in);
+    name_all(by_filter ? tap : position, by_filter);
+    if (by_filter) name(image, x[0]);
+    if (!by_filter) name(by_input ? row : column, 0);
+    name_all(by_filter ? position : tap, !by_filter);
+
+    contract_attribute product{.result_rank = rank};
+    const auto label_operand = [&](label* to, std::initializer_list<std::size_t> axes_of) {
+      for (const std::size_t each : axes_of) {
+        if (each != tap && each != position) {
+          if (each != group || c_.groups > 1) *to++ = number[each];
+          continue;
+        }
+        for (std::size_t i = 0; i < spatial(); ++i) *to++ = number[each + i];
+      }
+    };
+    class_id other = no_id;
+    if (by_filter) {
+      other = lengthened(with_groups(second_, 1, out), positions);
+      label_operand(product.a, {image, group, row, position});
+      label_operand(product.b, {group, column, tap, image, position});
+    } else {
+      // Results' channels come last where what is added up has no fours.
+      const std::size_t kept = by_input ? column : row, added = by_input ? row : column;
+      std::int64_t taps = 1;
+      for (std::size_t i = 0; i < spatial(); ++i) taps *= axes[i].taps;
+      const bool is_last = !is_in_fours((by_input ? out : in) * taps) && is_in_fours(by_input ? in : out);
+      other = filter(second_, by_input, is_last);
+      if (is_last) label_operand(product.a, {group, added, tap, kept});
+      if (!is_last) label_operand(product.a, {group, kept, added, tap});
+      label_operand(product.b, {group, added, tap, image, position});
+    }
+    const class_id operands[] = {other, *read};
+    // The result of these.
+    const shape& whole = g_.extents(owner_);
+    view_attribute how = dense_view(extents);
+    if (c_.groups > 1) {  // both axes of channels as one
+      const int axis = by_filter ? 0 : 1;
+      std::copy(how.strides + axis + 2, how.strides + extents.rank(), how.strides + axis + 1);
+      how.strides[axis] = extents.stride(axis + 1);
+      how.strides[extents.rank() - 1] = 0;
+    }
+    for (int i = 0; i < whole.rank(); ++i) how.strides[i] = whole[i] == 1 ? 0 : how.strides[i];
+    if (extents == whole) {
+      g_.add_to(owner_, op::contract, product, operands, reasons_);
+    } else {
+      const class_id made = g_.add(op::contract, dtype::f32, extents, product, operands, reasons_);
+      g_.add_to(owner_, op::view, how, std::span(&made, 1), reasons_);
+    }
+    return true;
+  }
+
+ private:
+  using label = std::uint8_t;
+
+  [[nodiscard]] std::size_t spatial() const { return static_cast<std::size_t>(c_.spatial); }
+  static bool is_in_fours(std::int64_t count) { return count % 4 == 0; }
+  // As many positions along the last axis as texels have, where that is not many more.
+  [[nodiscard]] std::int64_t rounded(std::int64_t positions) const {
+    const std::int64_t whole = ceil_div<std::int64_t>(positions, 4) * 4;
+    return reads_texels_ && 4 * positions >= 3 * whole ? whole : positions;
+  }
+  // With zeros behind the last axis.
+  class_id lengthened(class_id of, std::int64_t extent) {
+    shape extents = g_.extents(of);
+    const int last = extents.rank() - 1;
+    if (extents[last] == extent) return of;
+    pad_attribute zeros;
+    zeros.high[last] = extent - extents[last];
+    extents.set(last, extent);
+    return g_.add(op::pad, dtype::f32, extents, zeros, std::span(&of, 1), reasons_);
+  }
+  class_id view(class_id of, const shape& extents, view_attribute how) {
+    for (int i = 0; i < extents.rank(); ++i) how.strides[i] = extents[i] == 1 ? 0 : how.strides[i];
+    if (extents == g_.extents(of) && how == dense_view(extents)) return of;
+    return g_.add(op::view, dtype::f32, extents, how, std::span(&of, 1), reasons_);
+  }
+  // The axis that counts groups times `each` as two.
+  class_id with_groups(class_id of, int axis, std::int64_t each) {
+    if (c_.groups == 1) return of;
+    shape extents;
+    const shape before = g_.extents(of);
+    for (int i = 0; i < before.rank(); ++i) {
+      if (i == axis) extents.push_back(c_.groups);
+      extents.push_back(i == axis ? each : before[i]);
+    }
+    return view(of, extents, dense_view(extents));
+  }
+  // [groups if there are several, rows, columns, taps...] of a filter, or for a gradient of an image columns before
+  // rows and the taps backwards; the first of both may come last.
+  class_id filter(class_id of, bool by_input, bool is_last) {
+    const shape before = g_.extents(of);
+    shape extents;
+    view_attribute how;
+    const auto push = [&](std::int64_t extent, std::int64_t stride) {
+      how.strides[extents.rank()] = stride;
+      extents.push_back(extent);
+    };
+    const std::int64_t rows = before[0] / c_.groups;
+    const auto push_channels = [&](bool are_rows) {
+      push(are_rows ? rows : before[1], before.stride(are_rows ? 0 : 1));
+    };
+    if (c_.groups > 1) push(c_.groups, rows * before.stride(0));
+    if (!is_last) push_channels(!by_input);
+    push_channels(by_input);
+    for (int i = 2; i < before.rank(); ++i) {
+      how.offset += by_input ? (before[i] - 1) * before.stride(i) : 0;
+      push(before[i], by_input ? -before.stride(i) : before.stride(i));
+    }
+    if (is_last) push_channels(!by_input);
+    return view(of, extents, how);
+  }
+  // With zeros behind each element, so many that a stride is one step. None if that would be larger than a tensor may
+  // be.
+  std::optional<class_id> spread_out(class_id of) {
+    for (int i = 0; i < c_.spatial; ++i) {
+      if (c_.stride[i] == 1) continue;
+      const int axis = i + 2;
+      const shape extents = g_.extents(of);
+      const double bytes = static_cast<double>(extents.bytes(dtype::f32)) * static_cast<double>(c_.stride[i]);
+      if (bytes > static_cast<double>(most_bytes_)) return {};
+      // As rows of one element each, of which a border makes longer ones.
+      shape rows{1, 1, 1}, apart = extents;
+      for (int k = 0; k < extents.rank(); ++k) rows.set(k <= axis ? 0 : 2, rows[k <= axis ? 0 : 2] * extents[k]);
+      const class_id single = view(of, rows, dense_view(rows));
+      pad_attribute zeros;
+      zeros.high[1] = c_.stride[i] - 1;
+      rows.set(1, c_.stride[i]);
+      const class_id longer = g_.add(op::pad, dtype::f32, rows, zeros, std::span(&single, 1), reasons_);
+      apart.set(axis, extents[axis] * c_.stride[i]);
+      of = view(longer, apart, dense_view(apart));
+    }
+    return of;
+  }
+  // [groups if there are several, channels, taps..., images, positions...] of [images, channels, extents...], with
+  // zeros around it. None if that would be larger than a tensor may be.
+  std::optional<class_id> windows(class_id of, std::int64_t channels, std::span<const window_axis> axes) {
+    shape image = g_.extents(of);
+    auto elements = static_cast<double>(image[0] * image[1]);
+    pad_attribute border;
+    bool has_border = false;
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      const int axis = static_cast<int>(i) + 2;
+      border.low[axis] = std::max<std::int64_t>(axes[i].low, 0);
+      border.high[axis] = std::max<std::int64_t>(axes[i].end() - image[axis], 0);
+      has_border = has_border || border.low[axis] != 0 || border.high[axis] != 0;
+      image.set(axis, image[axis] + border.low[axis] + border.high[axis]);
+      elements *= static_cast<double>(axes[i].taps * axes[i].positions);
+    }
+    if (4 * elements > static_cast<double>(most_bytes_) || elements > static_cast<double>(shape::max_elements))
+      return {};
+    if (has_border) {
+      const int last = image.rank() - 1;
+      const std::int64_t more = reads_texels_ ? -image[last] & 3 : 0;  // then a row has whole texels
+      border.high[last] += more;
+      image.set(last, image[last] + more);
+      if (image.bytes(dtype::f32) > most_bytes_) return {};
+      of = g_.add(op::pad, dtype::f32, image, border, std::span(&of, 1), reasons_);
+    }
+    shape extents;
+    view_attribute how;
+    const auto push = [&](std::int64_t extent, std::int64_t stride) {
+      how.strides[extents.rank()] = stride;
+      extents.push_back(extent);
+    };
+    if (c_.groups > 1) push(c_.groups, channels * image.stride(1));
+    push(channels, image.stride(1));
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      const std::int64_t step = image.stride(static_cast<int>(i) + 2);
+      how.offset += (std::max<std::int64_t>(axes[i].low, 0) - axes[i].low) * step;
+      push(axes[i].taps, axes[i].dilation * step);
+    }
+    push(image[0], image.stride(0));
+    for (std::size_t i = 0; i < axes.size(); ++i)
+      push(axes[i].positions, axes[i].stride * image.stride(static_cast<int>(i) + 2));
+    return view(of, extents, how);
+  }
+
+  engine& g_;
+  const class_id owner_, first_, second_;
+  const convolution_attribute c_;
+  const std::int64_t most_bytes_;
+  const bool reads_texels_;
+  const rule_mask reasons_;
+};
+
+MEGANEURA_INLINE void convolution_to_contract::apply(implementation_pass& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  if (g.get<convolution_attribute>(id).per_image) return;
+  for (const class_id each : {owner, g.operand(id, 0), g.operand(id, 1)}) {
+    if (g[each].type != dtype::f32) return;
+  }
+  if (convolution_as_product(pass, id).add()) pass.note_applied(rule);
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // The rule that fuses a pointwise region into the matmul or convolution it reads.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
@@ -44616,6 +44901,29 @@ inline const char* read_through(const engine& g, enode_id copy, dtype type, nest
 // Whether matrix units can read f16 operands where they lie.
 [[nodiscard]] inline bool is_read_in_eights(const nest& loops) {
   return lies_in_groups(8, loops, loops.accesses[1], {1, 3}) && lies_in_groups(8, loops, loops.accesses[2], {2, 3});
+}
+
+// How kernels on multiply-add can read both operands as texels: each number by itself, groups of four that lie across
+// two of them, or aligned ones.
+enum class texel_reads : std::uint8_t { none, across, aligned };
+[[nodiscard]] inline texel_reads texel_reads_of(const nest& loops) {
+  auto found = texel_reads::aligned;
+  for (const std::size_t side : {1u, 2u}) {
+    nest own = loops;
+    own.accesses = {loops.accesses[side]};
+    normalise(own);
+    const index_map& read = own.accesses[0];
+    const int rows = static_cast<int>(side);
+    if (lies_in_groups(4, own, read, {rows, 3})) continue;
+    bool is_contiguous = false;
+    for (const int group : {rows, 3}) {
+      int last = own.space.rank() - 1;
+      while (last >= 0 && own.group[last] != group) --last;
+      is_contiguous = is_contiguous || (last >= 0 && read.strides[last] == 1 && own.space[last] % 4 == 0);
+    }
+    found = std::min(found, is_contiguous ? texel_reads::across : texel_reads::none);
+  }
+  return found;
 }
 
 inline product_start start_of(const matmul_attribute& product, const device_profile& device) {
@@ -44821,8 +45129,10 @@ MEGANEURA_INLINE void kernel_family<op::matmul>::make(implementation_pass& pass,
                                        .finish = finish,
                                        .reasons = made | read.reasons});
     pass.note_applied(making(op::matmul));
-    // Reading through a view that leaves no unit stride competes with copying the operand first.
-    if (stored == type && (read.strided || problem))
+    // Reading through a view that leaves no unit stride, or no texels, competes with copying the operand first.
+    const bool leaves_texels = pass.device().prefers_texel_buffers && has(read.reasons, structural::matmul_view) &&
+                               texel_reads_of(read.loops) < texel_reads_of(product.loops);
+    if (stored == type && (read.strided || problem || leaves_texels))
       (void)emit_matmul(pass, owner,
                         {.loops = product.loops,
                          .operands = {g.operand(id, 0), g.operand(id, 1)},
@@ -44890,9 +45200,12 @@ MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, en
                                                              const device_profile& device) {
   const auto& product = g.get<matmul_attribute>(id);
   double bytes = bytes_of(g, g.find(g.node(id).owner)) * static_cast<double>(1 + product.further.size());
+  bool reads_windows = false;  // whose places each invocation works out, term by term
   for (const index_map* read : {&product.a, &product.b}) {
     const class_id source = g.operand(id, static_cast<std::size_t>(read->source));
-    const double elements = std::min(touched(*read, product.space), static_cast<double>(g.extents(source).elements()));
+    const auto whole = static_cast<double>(g.extents(source).elements());
+    const double all = touched(*read, product.space), elements = std::min(all, whole);
+    reads_windows = reads_windows || all > whole;
     if (product.prepared && read == &product.b) continue;  // nothing of that is read
     bytes += bytes_of(g[source].type, elements) * (has_unit_stride(*read, product.space) ? 1 : device.strided_read);
   }
@@ -44908,6 +45221,17 @@ MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, en
   const double extra =
       epilogue_cost(g, id, finish ? *finish : product.finish, product.space, product.k_axes, device, bytes);
   kernel_time sums = product_time(product, device);
+  // By the instructions of a tile's loads beside those of its products; not measured.
+  const bool splits = product.schedule.arithmetic == product_arithmetic::split;
+  const double longer_for_windows = product.schedule.is_on_units() && !splits ? 2 : 1.5;
+  if (reads_windows && device.parallel) sums.alone *= longer_for_windows, sums.busy *= longer_for_windows;
+  // Of operands that are no texels each invocation loads every number by itself: 1.7 GFLOP/s for 13.7 on lavapipe.
+  constexpr double without_texels = 8, across_texels = 1.5;
+  if (device.prefers_texel_buffers) {
+    const texel_reads read = texel_reads_of(to_nest(product));
+    const double longer = read == texel_reads::none ? without_texels : read == texel_reads::across ? across_texels : 1;
+    sums.alone *= longer, sums.busy *= longer;
+  }
   // Of such operands half is read and nothing looked at or rounded: 128x576x1536 took 9.7 us for 10.8, 128x1536x576
   // with a prologue, of a pair, 12.4 for 13.0, 1500x384x384 10.0 for 10.9 on an H200.
   constexpr double of_prepared = 0.93;
@@ -45588,10 +45912,6 @@ MEGANEURA_INLINE bool implementation_pass::rounds(class_id id) const {
   return is_cast && !has_node(id, op::contract);
 }
 
-MEGANEURA_INLINE bool implementation_pass::is_of_rows(enode_id form) const {
-  return g_.get<region_attribute>(form).row_axes > 0;
-}
-
 MEGANEURA_INLINE bool implementation_pass::has_node(class_id id, op kind) const {
   return std::ranges::any_of(g_[id].nodes, [&](enode_id node) { return g_.node(node).kind == kind; });
 }
@@ -45637,8 +45957,7 @@ MEGANEURA_INLINE implementation_pass::producer implementation_pass::consider(cla
     if (has_kernel(id)) result.other = choice::leaf;
   } else if (!enabled(structural::recompute)) {
     result.other = choice::leaf;
-  } else if (!hard_[id] && f.greedy != no_id && (!has_kernel(id) || is_of_rows(f.greedy)) &&
-             worth_inlining(id, f.greedy, base)) {  // a product's end that reads of its rows waits for these
+  } else if (!has_kernel(id) && !hard_[id] && f.greedy != no_id && worth_inlining(id, f.greedy, base)) {
     result.greedy = choice::greedy;
   }
   return result;
@@ -45913,9 +46232,14 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 MEGANEURA_INLINE kernel_time region_time(const region_attribute& region, std::span<const std::int64_t> source_bytes,
                                          std::int64_t result_bytes, const device_profile& device) {
-  double bytes = static_cast<double>(result_bytes);
+  double bytes = static_cast<double>(result_bytes), operations = program_cost(region.program, device);
+  // A software device loads numbers that lie in no groups of four one by one, with the checks of each: 8 ns for windows
+  // of an image, on lavapipe.
+  constexpr double of_number = 5;
   for (const index_map& read : region.accesses) {
     if (read.source < 0) continue;
+    if (device.prefers_texel_buffers && region.row_axes == 0 && !detail::lies_in_fours(read, region.space))
+      operations += of_number;
     const double whole = static_cast<double>(source_bytes[static_cast<std::size_t>(read.source)]);
     const bool coalesced = detail::is_coalesced(read, region.space);
     // A second access to the same buffer mostly hits the cache when it is coalesced.
@@ -45929,8 +46253,8 @@ MEGANEURA_INLINE kernel_time region_time(const region_attribute& region, std::sp
   }
   const double occupancy = std::min(1.0, parallel / device.full_occupancy);
   // A small kernel is latency-bound, not slow in proportion: its whole data passes at the pace of what is in flight.
-  const double busy = detail::overlapped(detail::transfer_time(bytes, device),
-                                         elements * program_cost(region.program, device) / device.scalar_flops);
+  const double busy =
+      detail::overlapped(detail::transfer_time(bytes, device), elements * operations / device.scalar_flops);
   return {busy / std::max(occupancy, 1.0 / 64) + device.region_once, busy};
 }
 
@@ -49414,7 +49738,20 @@ struct matmul_operand {
   std::uint32_t row_count = 1, k_count = 1;
   bool along_k = true;      // neighbouring loads go along k, else along rows
   std::uint32_t width = 1;  // 4: groups of four along that direction are contiguous and aligned
+  bool is_aligned = true;   // else, of texels, such groups may lie across two of them
 };
+
+/// Four numbers from place `offset` & 3 of eight on.
+[[nodiscard]] inline spirv::f32x4 four_across(const spirv::f32x4& low, const spirv::f32x4& high,
+                                              const spirv::u32& offset) {
+  std::vector<spirv::f32> all{low[0], low[1], low[2], low[3], high[0], high[1], high[2]};
+  for (const std::uint32_t by : {2u, 1u}) {
+    const spirv::boolean shifts = (offset & by) != 0u;
+    for (std::size_t i = 0; i + by < all.size(); ++i) all[i] = select(shifts, all[i + by], all[i]);
+    all.resize(all.size() - by);
+  }
+  return vector(all[0], all[1], all[2], all[3]);
+}
 
 /// The same of an access, over `count` axes of `space` from `first` on.
 [[nodiscard]] inline spirv::u32 group_offset(const shape& space, const index_map& map, int first, int count,
@@ -50184,12 +50521,18 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 /// groups of four.
 class bound_tensor {
  public:
+  /// An operand of f32 read as texels, which a software device loads far quicker; `last`: the last element that is
+  /// read.
+  bound_tensor(spirv::texel_buffer texels, std::uint32_t last);
   /// An operand, which `how` is read_write for if the result has the same memory.
   bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, spirv::access how = spirv::access::read);
   /// The result, stored `width` at a time; `how` is read_write for one in the memory of an operand.
   bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, int width,
                spirv::access how = spirv::access::write);
   [[nodiscard]] scalar_value load(const spirv::u32& index, int width = 1) const;
+  /// Four elements from `index` on, across two texels. What is behind `last`, or before 0, is some number.
+  [[nodiscard]] scalar_value load_across(const spirv::u32& index) const;
+  [[nodiscard]] bool has_texels() const { return texels_.has_value(); }
   void store(const spirv::u32& index, const scalar_value& value) const;
   [[nodiscard]] dtype type() const { return type_; }
   [[nodiscard]] int width() const { return elements_.type.components; }
@@ -50199,6 +50542,8 @@ class bound_tensor {
   dtype type_;
   spirv::untyped::memory_object elements_;
   mutable std::optional<spirv::untyped::memory_object> groups_;  // declared when first used
+  std::optional<spirv::texel_buffer> texels_;
+  std::uint32_t last_ = 0;  // texel
 };
 
 /// An index into a loop nest: one value an axis. The vector axis holds the first of four consecutive positions.
@@ -50226,6 +50571,8 @@ struct loop_nest {
 /// same.
 [[nodiscard]] bool vectorises(const loop_nest& nest, const index_map& each, int axis);
 [[nodiscard]] bool is_uniform(const index_map& each, int axis);  // the same at every position along `axis`
+/// The last element of its tensor that it reads; -1: none.
+[[nodiscard]] std::int64_t last_read(const loop_nest& nest, const index_map& each);
 
 /// Splits a flat position over axes [first, last), in row-major order, into `at`.
 void decode(const loop_nest& nest, const spirv::u32& position, int first, int last, coordinates& at);
@@ -57401,6 +57748,17 @@ MEGANEURA_INLINE matmul_operand plan_operand(const matmul_problem& problem, bool
   return plan;
 }
 
+// The same as texels, of which groups of four need but be contiguous.
+[[nodiscard]] inline matmul_operand plan_texels(const matmul_problem& problem, bool is_a) {
+  matmul_operand plan = plan_operand(problem, is_a);
+  for (const bool along_k : {true, false}) {
+    const strided_axis& along = (along_k ? plan.k : plan.rows).back();
+    if (plan.width == 4 || along.stride != 1 || along.extent % 4 != 0) continue;
+    plan.along_k = along_k, plan.width = 4, plan.is_aligned = false;
+  }
+  return plan;
+}
+
 MEGANEURA_INLINE matmul_result plan_result(const matmul_problem& problem) {
   constexpr auto stride = &matmul_axis::stride_out;
   matmul_result plan{collapse(problem.batch, stride), collapse(problem.m, stride), collapse(problem.n, stride)};
@@ -57533,7 +57891,7 @@ namespace detail {
 
 MEGANEURA_INLINE bool matmul_fits_texels(const matmul_problem& problem, const device_profile& device) {
   for (const bool is_a : {true, false}) {
-    const detail::matmul_operand plan = detail::plan_operand(problem, is_a);
+    const detail::matmul_operand plan = detail::plan_texels(problem, is_a);
     if (plan.width != 4 || (detail::span_of(plan) + 3) / 4 > device.max_texel_elements) return false;
   }
   return true;
@@ -57789,6 +58147,12 @@ class register_operand {
   }
 
  private:
+  // Of two texels.
+  [[nodiscard]] spirv::f32x4 load_across(const spirv::u32& offset) const {
+    using namespace spirv;
+    const u32 first = offset >> 2u, last(static_cast<std::uint32_t>((span_of(plan_) - 1) / 4));
+    return four_across(texels_->load(first), texels_->load(min(first + 1u, last)), offset);
+  }
   [[nodiscard]] bool reads_rows() const { return plan_.width == 4 && !plan_.along_k; }
 
   void append(std::vector<spirv::f32>& to, const spirv::u32& offset) const {
@@ -57798,6 +58162,7 @@ class register_operand {
   }
 
   [[nodiscard]] spirv::f32x4 load_four(const spirv::u32& offset) const {
+    if (!plan_.is_aligned) return load_across(offset);
     return texels_ ? texels_->load(offset >> 2u) : fours_->load(offset >> 2u);
   }
 
@@ -57848,12 +58213,12 @@ inline void accumulate_rows(spirv::kernel& k, const register_operand& left, cons
 MEGANEURA_INLINE kernel_dispatch make_register_matmul(const matmul_problem& problem, const matmul_schedule& s,
                                                       const device_profile& device) {
   using namespace spirv;
-  const matmul_operand a_plan = plan_operand(problem, true);
-  const matmul_operand b_plan = plan_operand(problem, false);
+  const auto plan = s.texels ? plan_texels : plan_operand;
+  const matmul_operand a_plan = plan(problem, true), b_plan = plan(problem, false);
   const matmul_result out_plan = plan_result(problem);
   if (s.texels && (a_plan.width != 4 || b_plan.width != 4)) {
     fail(error_category::invalid_argument,
-         "matmul schedule '{}' needs operands readable as aligned groups of four; use texels = false", s.label());
+         "matmul schedule '{}' needs operands readable as groups of four; use texels = false", s.label());
   }
   if (s.thread_m == 0 || s.thread_n == 0 || s.thread_m % 4 != 0 || s.thread_n % 4 != 0) {
     fail(error_category::invalid_argument, "matmul schedule '{}': thread sizes are multiples of 4", s.label());
@@ -59111,15 +59476,35 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 namespace detail {
 
-[[nodiscard]] inline std::vector<bound_tensor> bind_operands(spirv::kernel& owner, std::span<const dtype> types,
-                                                             operand_of_result overwritten) {
+// Of an operand that a software device had better read as texels, which are four neighbours along `vector_axis` in all
+// accesses to it: the last element that is read.
+[[nodiscard]] inline std::optional<std::uint32_t> last_of_texels(const loop_nest& nest, std::size_t operand,
+                                                                 int vector_axis, const device_profile& on) {
+  std::int64_t last = -1;
+  for (const index_map& each : nest.accesses) {
+    if (each.source != static_cast<int>(operand)) continue;
+    if (vector_axis < 0 || each.strides[vector_axis] != 1) return {};
+    last = std::max(last, last_read(nest, each));
+  }
+  if (!on.prefers_texel_buffers || last < 0 || last / 4 >= static_cast<std::int64_t>(on.max_texel_elements)) return {};
+  return static_cast<std::uint32_t>(last);
+}
+
+[[nodiscard]] inline std::vector<bound_tensor> bind_operands(spirv::kernel& owner, const loop_nest& nest,
+                                                             int vector_axis, std::span<const dtype> types,
+                                                             operand_of_result overwritten, const device_profile& on) {
   std::vector<bound_tensor> operands;
   operands.reserve(types.size());
-  for (std::size_t i = 0; i < types.size(); ++i)
-    operands.emplace_back(owner, types[i], fmt::format("operand{}", i),
-                          std::ranges::find(overwritten, std::optional(i)) != overwritten.end()
-                              ? spirv::access::read_write
-                              : spirv::access::read);
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const std::string name = fmt::format("operand{}", i);
+    const bool is_overwritten = std::ranges::find(overwritten, std::optional(i)) != overwritten.end();
+    const auto last = types[i] == dtype::f32 && !is_overwritten ? last_of_texels(nest, i, vector_axis, on)
+                                                                : std::optional<std::uint32_t>();
+    if (last)
+      operands.emplace_back(owner.texels(name), *last);
+    else
+      operands.emplace_back(owner, types[i], name, is_overwritten ? spirv::access::read_write : spirv::access::read);
+  }
   return operands;
 }
 
@@ -59210,7 +59595,7 @@ inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar
   const std::uint32_t size = pointwise_group(items, on);
   const flat_grid grid = make_flat_grid(invocations, size, on);
   spirv::kernel owner(fmt::format("pointwise {}", nest.count(0, nest.rank)), {size, 1, 1});
-  const std::vector<bound_tensor> operands = bind_operands(owner, types, overwritten);
+  const std::vector<bound_tensor> operands = bind_operands(owner, nest, axis, types, overwritten, on);
   const std::vector<bound_tensor> stored =
       bind_results(owner, nest, results, result_types, tail == 0 ? axis : -1, overwritten);
 
@@ -59633,7 +60018,7 @@ class row_emitter {
       fmt::format("rows {}x{}", nest.count(0, nest.outer_axes()), nest.count(nest.outer_axes(), nest.rank)),
       {map.lanes * map.rows, 1, 1});
   if (uses_subgroups(map, on)) owner.require_subgroup_size(on.subgroup_size);
-  const std::vector<bound_tensor> operands = bind_operands(owner, types, overwritten);
+  const std::vector<bound_tensor> operands = bind_operands(owner, nest, map.vector_axis, types, overwritten, on);
   const std::vector<bound_tensor> stored =
       bind_results(owner, nest, results, result_types, map.vector_axis, overwritten);
   row_emitter(owner, nest, map, region.program, results, operands, stored, on, overwritten).run(grid);
@@ -60146,7 +60531,23 @@ MEGANEURA_INLINE bound_tensor::bound_tensor(spirv::kernel& owner, dtype type, st
                                             spirv::access how)
     : owner_(&owner), type_(type), elements_(owner.declare_buffer(stored_type(type, width), name, how, {})) {}
 
+MEGANEURA_INLINE bound_tensor::bound_tensor(spirv::texel_buffer texels, std::uint32_t last)
+    : owner_(texels.object().owner), type_(dtype::f32), elements_(texels.object()), texels_(texels), last_(last / 4) {}
+
+MEGANEURA_INLINE scalar_value bound_tensor::load_across(const spirv::u32& index) const {
+  using namespace spirv;
+  const i32 first = bitcast<i32>(index) >> 2, last(static_cast<std::int32_t>(last_));
+  const auto texel = [&](const i32& at) { return texels_->load(bitcast<u32>(min(max(at, 0), last))); };
+  return detail::four_across(texel(first), texel(first + 1), index);
+}
+
 MEGANEURA_INLINE scalar_value bound_tensor::load(const spirv::u32& index, int width) const {
+  if (texels_ && width == 4) return texels_->load(index);
+  if (texels_) {
+    const spirv::f32x4 four = texels_->load(index >> 2u);
+    const spirv::boolean odd = (index & 1u) != 0u;
+    return select((index & 2u) != 0u, select(odd, four[3], four[2]), select(odd, four[1], four[0]));
+  }
   if (width == 4 && !groups_) groups_ = owner_->declare_view(stored_type(type_, 4), elements_);
   const spirv::untyped::memory_object& memory = width == 4 ? *groups_ : elements_;
   return loaded(spirv::untyped::load(spirv::untyped::locate(memory, index)), type_);
@@ -60316,7 +60717,32 @@ inline scalar_value load_one(const loop_nest& nest, const index_map& each, std::
   return spirv::untyped::select(widened(valid, width), loaded, fill);
 }
 
+// Of consecutive positions, each of which may be outside.
+inline scalar_value load_across(spirv::kernel& owner, const loop_nest& nest, const index_map& each,
+                                std::span<const bound_tensor> operands, const coordinates& at, int vector_axis) {
+  const scalar_value four = operands[static_cast<std::size_t>(each.source)].load_across(flat_address(nest, each, at));
+  const scalar_value fill = literal(dtype::f32, each.fill);
+  std::array<scalar_value, 4> parts;
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    const spirv::boolean valid = inside(nest, each, shifted(at, vector_axis, i));
+    parts[i] = spirv::untyped::select(valid, component(four, static_cast<int>(i)), fill);
+  }
+  return grouped(owner, parts);
+}
+
 }  // namespace detail
+
+MEGANEURA_INLINE std::int64_t last_read(const loop_nest& nest, const index_map& each) {
+  std::int64_t last = each.offset;
+  for (int axis = 0; axis < nest.rank; ++axis) {
+    const bool is_bounded = (each.bounded >> axis & 1) != 0;
+    const std::int64_t low = is_bounded ? std::max<std::int64_t>(each.low[axis], 0) : 0;
+    const std::int64_t end = is_bounded ? std::min(each.high[axis], nest.extents[axis]) : nest.extents[axis];
+    if (end <= low) return -1;
+    last += each.strides[axis] * (each.strides[axis] > 0 ? end - 1 : low);
+  }
+  return last;
+}
 
 MEGANEURA_INLINE scalar_value load(spirv::kernel& owner, const loop_nest& nest, const index_map& each,
                                    std::span<const bound_tensor> operands, const coordinates& at, int vector_axis) {
@@ -60324,6 +60750,8 @@ MEGANEURA_INLINE scalar_value load(spirv::kernel& owner, const loop_nest& nest, 
   if (each.source != index_map::index_source && vectorises(nest, each, vector_axis)) {
     return detail::load_one(nest, each, operands, at, 4);
   }
+  if (each.source != index_map::index_source && operands[static_cast<std::size_t>(each.source)].has_texels())
+    return detail::load_across(owner, nest, each, operands, at, vector_axis);
   std::array<scalar_value, 4> parts;
   for (std::uint32_t i = 0; i < 4; ++i) {
     parts[i] = detail::load_one(nest, each, operands, detail::shifted(at, vector_axis, i), 1);

@@ -58,6 +58,16 @@ inline bool is_coalesced(const index_map& read, const shape& space) {
   return space.rank() == 0 || std::abs(read.strides[space.rank() - 1]) <= 1;
 }
 
+// Whether four neighbours along the last axis are one load: aligned, or all the same.
+inline bool lies_in_fours(const index_map& read, const shape& space) {
+  const int last = space.rank() - 1;
+  if (last < 0 || read.strides[last] == 0) return true;
+  bool fits =
+      read.strides[last] == 1 && space[last] % 4 == 0 && read.offset % 4 == 0 && (read.bounded >> last & 1) == 0;
+  for (int axis = 0; axis < last; ++axis) fits = fits && (space[axis] == 1 || read.strides[axis] % 4 == 0);
+  return fits;
+}
+
 inline double bytes_of(const engine& g, class_id id) { return static_cast<double>(g.extents(id).bytes(g[id].type)); }
 
 inline double bytes_of(dtype type, double elements) {

@@ -48,6 +48,7 @@ class implementation_pass {
   void rewrite_masks() { rewrite<detail::relu_mask>(); }
   /// And after the algebra.
   void rewrite_sums() {
+    rewrite<detail::convolution_to_contract>();
     rewrite<detail::widen_product>();
     rewrite<detail::split_sum>(), rewrite<detail::split_filter>(), rewrite<detail::split_reduce>();
   }
@@ -164,7 +165,6 @@ class implementation_pass {
   [[nodiscard]] bool narrows(enode_id node) const;
   // Of what a copy reads.
   [[nodiscard]] dtype source_type(enode_id copy) const { return g_[g_.operand(copy, 0)].type; }
-  [[nodiscard]] bool is_of_rows(enode_id form) const;
   [[nodiscard]] bool has_node(class_id id, op kind) const;
   [[nodiscard]] bool has_kernel(class_id id) const { return kernel_[g_.find(id)]; }
   void note_kernel(class_id id, std::span<const enode_id> nodes);

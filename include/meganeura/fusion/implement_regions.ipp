@@ -108,10 +108,6 @@ MEGANEURA_INLINE bool implementation_pass::rounds(class_id id) const {
   return is_cast && !has_node(id, op::contract);
 }
 
-MEGANEURA_INLINE bool implementation_pass::is_of_rows(enode_id form) const {
-  return g_.get<region_attribute>(form).row_axes > 0;
-}
-
 MEGANEURA_INLINE bool implementation_pass::has_node(class_id id, op kind) const {
   return std::ranges::any_of(g_[id].nodes, [&](enode_id node) { return g_.node(node).kind == kind; });
 }
@@ -157,8 +153,7 @@ MEGANEURA_INLINE implementation_pass::producer implementation_pass::consider(cla
     if (has_kernel(id)) result.other = choice::leaf;
   } else if (!enabled(structural::recompute)) {
     result.other = choice::leaf;
-  } else if (!hard_[id] && f.greedy != no_id && (!has_kernel(id) || is_of_rows(f.greedy)) &&
-             worth_inlining(id, f.greedy, base)) {  // a product's end that reads of its rows waits for these
+  } else if (!has_kernel(id) && !hard_[id] && f.greedy != no_id && worth_inlining(id, f.greedy, base)) {
     result.greedy = choice::greedy;
   }
   return result;

@@ -107,7 +107,9 @@ struct kernel_family<op::convolve> : implementation_family<op::convolve> {
     const shape& x = form == convolution_attribute::input ? own : first;
     const product_extents product = product_of(c.primitive, x, w, y);
     const double flops = 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
-    const double seconds = flops / device.matmul_flops;
+    // Of a software device's product of texels a convolution, which loads every number by itself, is a sixteenth.
+    constexpr double without_texels = 16;
+    const double seconds = flops / device.matmul_flops * (device.prefers_texel_buffers ? without_texels : 1);
     if (!device.parallel || !is_tiled(c.primitive, product)) return time_with({seconds, seconds}, g, id, device);
     const product_tiles tiles = tiles_of_product(product, device.compute_units);
     return time_with({seconds / tiles.share, seconds / tiles.full_share}, g, id, device);
@@ -137,6 +139,7 @@ void for_each_implementation(Function f) {
 #if MEGANEURA_HEADER_ONLY
 #include <meganeura/fusion/attention_gradient_rules.ipp>
 #include <meganeura/fusion/attention_rules.ipp>
+#include <meganeura/fusion/convolution_rules.ipp>
 #include <meganeura/fusion/epilogue_rules.ipp>
 #include <meganeura/fusion/exchange_rules.ipp>
 #include <meganeura/fusion/implement.ipp>

@@ -11,9 +11,14 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 MEGANEURA_INLINE kernel_time region_time(const region_attribute& region, std::span<const std::int64_t> source_bytes,
                                          std::int64_t result_bytes, const device_profile& device) {
-  double bytes = static_cast<double>(result_bytes);
+  double bytes = static_cast<double>(result_bytes), operations = program_cost(region.program, device);
+  // A software device loads numbers that lie in no groups of four one by one, with the checks of each: 8 ns for windows
+  // of an image, on lavapipe.
+  constexpr double of_number = 5;
   for (const index_map& read : region.accesses) {
     if (read.source < 0) continue;
+    if (device.prefers_texel_buffers && region.row_axes == 0 && !detail::lies_in_fours(read, region.space))
+      operations += of_number;
     const double whole = static_cast<double>(source_bytes[static_cast<std::size_t>(read.source)]);
     const bool coalesced = detail::is_coalesced(read, region.space);
     // A second access to the same buffer mostly hits the cache when it is coalesced.
@@ -27,8 +32,8 @@ MEGANEURA_INLINE kernel_time region_time(const region_attribute& region, std::sp
   }
   const double occupancy = std::min(1.0, parallel / device.full_occupancy);
   // A small kernel is latency-bound, not slow in proportion: its whole data passes at the pace of what is in flight.
-  const double busy = detail::overlapped(detail::transfer_time(bytes, device),
-                                         elements * program_cost(region.program, device) / device.scalar_flops);
+  const double busy =
+      detail::overlapped(detail::transfer_time(bytes, device), elements * operations / device.scalar_flops);
   return {busy / std::max(occupancy, 1.0 / 64) + device.region_once, busy};
 }
 

@@ -38,6 +38,7 @@ enum class structural : std::uint8_t {
   matmul_rotary,
   relu_mask,
   widen_product,
+  convolution_to_contract,
   softmax_spelling,
   fuse_attention,
   attention_weights,
@@ -91,6 +92,8 @@ inline constexpr structural_info structural_rules[] = {
     {structural::relu_mask, "relu_mask"},
     // a product of floats of 16 bits, in f32
     {structural::widen_product, "widen_product"},
+    // a convolution as a product that reads each image several times
+    {structural::convolution_to_contract, "convolution_to_contract", "products"},
     // a softmax that is written in another way
     {structural::softmax_spelling, "softmax_spelling", "attention", exactness::reassociates},
     // two products with a softmax between them
@@ -252,6 +255,11 @@ struct relu_mask : structural_rule<structural::relu_mask, op::map> {
 // A product of floats of 16 bits that matrix units do not read where they lie: of their values in f32, rounded at the
 // end as it would have been.
 struct widen_product : structural_rule<structural::widen_product, op::contract> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
+// A convolution, or a gradient of one, as a product that reads a view of the image in a border of zeros: windows of it,
+// which overlap. Gradients of an image of which not every place has the same taps, and channels each alone, are none.
+struct convolution_to_contract : structural_rule<structural::convolution_to_contract, op::convolution> {
   static void apply(implementation_pass& pass, enode_id id);
 };
 // A product whose results are too few to occupy the device: parts of its sum as products of their own, side by side,

@@ -84,6 +84,17 @@ MEGANEURA_INLINE matmul_operand plan_operand(const matmul_problem& problem, bool
   return plan;
 }
 
+// The same as texels, of which groups of four need but be contiguous.
+[[nodiscard]] inline matmul_operand plan_texels(const matmul_problem& problem, bool is_a) {
+  matmul_operand plan = plan_operand(problem, is_a);
+  for (const bool along_k : {true, false}) {
+    const strided_axis& along = (along_k ? plan.k : plan.rows).back();
+    if (plan.width == 4 || along.stride != 1 || along.extent % 4 != 0) continue;
+    plan.along_k = along_k, plan.width = 4, plan.is_aligned = false;
+  }
+  return plan;
+}
+
 MEGANEURA_INLINE matmul_result plan_result(const matmul_problem& problem) {
   constexpr auto stride = &matmul_axis::stride_out;
   matmul_result plan{collapse(problem.batch, stride), collapse(problem.m, stride), collapse(problem.n, stride)};
@@ -216,7 +227,7 @@ namespace detail {
 
 MEGANEURA_INLINE bool matmul_fits_texels(const matmul_problem& problem, const device_profile& device) {
   for (const bool is_a : {true, false}) {
-    const detail::matmul_operand plan = detail::plan_operand(problem, is_a);
+    const detail::matmul_operand plan = detail::plan_texels(problem, is_a);
     if (plan.width != 4 || (detail::span_of(plan) + 3) / 4 > device.max_texel_elements) return false;
   }
   return true;

@@ -42,12 +42,12 @@ inline void accumulate_rows(spirv::kernel& k, const register_operand& left, cons
 MEGANEURA_INLINE kernel_dispatch make_register_matmul(const matmul_problem& problem, const matmul_schedule& s,
                                                       const device_profile& device) {
   using namespace spirv;
-  const matmul_operand a_plan = plan_operand(problem, true);
-  const matmul_operand b_plan = plan_operand(problem, false);
+  const auto plan = s.texels ? plan_texels : plan_operand;
+  const matmul_operand a_plan = plan(problem, true), b_plan = plan(problem, false);
   const matmul_result out_plan = plan_result(problem);
   if (s.texels && (a_plan.width != 4 || b_plan.width != 4)) {
     fail(error_category::invalid_argument,
-         "matmul schedule '{}' needs operands readable as aligned groups of four; use texels = false", s.label());
+         "matmul schedule '{}' needs operands readable as groups of four; use texels = false", s.label());
   }
   if (s.thread_m == 0 || s.thread_n == 0 || s.thread_m % 4 != 0 || s.thread_n % 4 != 0) {
     fail(error_category::invalid_argument, "matmul schedule '{}': thread sizes are multiples of 4", s.label());

@@ -20,15 +20,35 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 namespace detail {
 
-[[nodiscard]] inline std::vector<bound_tensor> bind_operands(spirv::kernel& owner, std::span<const dtype> types,
-                                                             operand_of_result overwritten) {
+// Of an operand that a software device had better read as texels, which are four neighbours along `vector_axis` in all
+// accesses to it: the last element that is read.
+[[nodiscard]] inline std::optional<std::uint32_t> last_of_texels(const loop_nest& nest, std::size_t operand,
+                                                                 int vector_axis, const device_profile& on) {
+  std::int64_t last = -1;
+  for (const index_map& each : nest.accesses) {
+    if (each.source != static_cast<int>(operand)) continue;
+    if (vector_axis < 0 || each.strides[vector_axis] != 1) return {};
+    last = std::max(last, last_read(nest, each));
+  }
+  if (!on.prefers_texel_buffers || last < 0 || last / 4 >= static_cast<std::int64_t>(on.max_texel_elements)) return {};
+  return static_cast<std::uint32_t>(last);
+}
+
+[[nodiscard]] inline std::vector<bound_tensor> bind_operands(spirv::kernel& owner, const loop_nest& nest,
+                                                             int vector_axis, std::span<const dtype> types,
+                                                             operand_of_result overwritten, const device_profile& on) {
   std::vector<bound_tensor> operands;
   operands.reserve(types.size());
-  for (std::size_t i = 0; i < types.size(); ++i)
-    operands.emplace_back(owner, types[i], fmt::format("operand{}", i),
-                          std::ranges::find(overwritten, std::optional(i)) != overwritten.end()
-                              ? spirv::access::read_write
-                              : spirv::access::read);
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const std::string name = fmt::format("operand{}", i);
+    const bool is_overwritten = std::ranges::find(overwritten, std::optional(i)) != overwritten.end();
+    const auto last = types[i] == dtype::f32 && !is_overwritten ? last_of_texels(nest, i, vector_axis, on)
+                                                                : std::optional<std::uint32_t>();
+    if (last)
+      operands.emplace_back(owner.texels(name), *last);
+    else
+      operands.emplace_back(owner, types[i], name, is_overwritten ? spirv::access::read_write : spirv::access::read);
+  }
   return operands;
 }
 
@@ -119,7 +139,7 @@ inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar
   const std::uint32_t size = pointwise_group(items, on);
   const flat_grid grid = make_flat_grid(invocations, size, on);
   spirv::kernel owner(fmt::format("pointwise {}", nest.count(0, nest.rank)), {size, 1, 1});
-  const std::vector<bound_tensor> operands = bind_operands(owner, types, overwritten);
+  const std::vector<bound_tensor> operands = bind_operands(owner, nest, axis, types, overwritten, on);
   const std::vector<bound_tensor> stored =
       bind_results(owner, nest, results, result_types, tail == 0 ? axis : -1, overwritten);
 
@@ -542,7 +562,7 @@ class row_emitter {
       fmt::format("rows {}x{}", nest.count(0, nest.outer_axes()), nest.count(nest.outer_axes(), nest.rank)),
       {map.lanes * map.rows, 1, 1});
   if (uses_subgroups(map, on)) owner.require_subgroup_size(on.subgroup_size);
-  const std::vector<bound_tensor> operands = bind_operands(owner, types, overwritten);
+  const std::vector<bound_tensor> operands = bind_operands(owner, nest, map.vector_axis, types, overwritten, on);
   const std::vector<bound_tensor> stored =
       bind_results(owner, nest, results, result_types, map.vector_axis, overwritten);
   row_emitter(owner, nest, map, region.program, results, operands, stored, on, overwritten).run(grid);

@@ -54,6 +54,12 @@ class register_operand {
   }
 
  private:
+  // Of two texels.
+  [[nodiscard]] spirv::f32x4 load_across(const spirv::u32& offset) const {
+    using namespace spirv;
+    const u32 first = offset >> 2u, last(static_cast<std::uint32_t>((span_of(plan_) - 1) / 4));
+    return four_across(texels_->load(first), texels_->load(min(first + 1u, last)), offset);
+  }
   [[nodiscard]] bool reads_rows() const { return plan_.width == 4 && !plan_.along_k; }
 
   void append(std::vector<spirv::f32>& to, const spirv::u32& offset) const {
@@ -63,6 +69,7 @@ class register_operand {
   }
 
   [[nodiscard]] spirv::f32x4 load_four(const spirv::u32& offset) const {
+    if (!plan_.is_aligned) return load_across(offset);
     return texels_ ? texels_->load(offset >> 2u) : fours_->load(offset >> 2u);
   }
 

@@ -25,7 +25,20 @@ struct matmul_operand {
   std::uint32_t row_count = 1, k_count = 1;
   bool along_k = true;      // neighbouring loads go along k, else along rows
   std::uint32_t width = 1;  // 4: groups of four along that direction are contiguous and aligned
+  bool is_aligned = true;   // else, of texels, such groups may lie across two of them
 };
+
+/// Four numbers from place `offset` & 3 of eight on.
+[[nodiscard]] inline spirv::f32x4 four_across(const spirv::f32x4& low, const spirv::f32x4& high,
+                                              const spirv::u32& offset) {
+  std::vector<spirv::f32> all{low[0], low[1], low[2], low[3], high[0], high[1], high[2]};
+  for (const std::uint32_t by : {2u, 1u}) {
+    const spirv::boolean shifts = (offset & by) != 0u;
+    for (std::size_t i = 0; i + by < all.size(); ++i) all[i] = select(shifts, all[i + by], all[i]);
+    all.resize(all.size() - by);
+  }
+  return vector(all[0], all[1], all[2], all[3]);
+}
 
 /// The same of an access, over `count` axes of `space` from `first` on.
 [[nodiscard]] inline spirv::u32 group_offset(const shape& space, const index_map& map, int first, int count,

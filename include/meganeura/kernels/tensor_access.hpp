@@ -19,12 +19,18 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 /// groups of four.
 class bound_tensor {
  public:
+  /// An operand of f32 read as texels, which a software device loads far quicker; `last`: the last element that is
+  /// read.
+  bound_tensor(spirv::texel_buffer texels, std::uint32_t last);
   /// An operand, which `how` is read_write for if the result has the same memory.
   bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, spirv::access how = spirv::access::read);
   /// The result, stored `width` at a time; `how` is read_write for one in the memory of an operand.
   bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, int width,
                spirv::access how = spirv::access::write);
   [[nodiscard]] scalar_value load(const spirv::u32& index, int width = 1) const;
+  /// Four elements from `index` on, across two texels. What is behind `last`, or before 0, is some number.
+  [[nodiscard]] scalar_value load_across(const spirv::u32& index) const;
+  [[nodiscard]] bool has_texels() const { return texels_.has_value(); }
   void store(const spirv::u32& index, const scalar_value& value) const;
   [[nodiscard]] dtype type() const { return type_; }
   [[nodiscard]] int width() const { return elements_.type.components; }
@@ -34,6 +40,8 @@ class bound_tensor {
   dtype type_;
   spirv::untyped::memory_object elements_;
   mutable std::optional<spirv::untyped::memory_object> groups_;  // declared when first used
+  std::optional<spirv::texel_buffer> texels_;
+  std::uint32_t last_ = 0;  // texel
 };
 
 /// An index into a loop nest: one value an axis. The vector axis holds the first of four consecutive positions.
@@ -61,6 +69,8 @@ struct loop_nest {
 /// same.
 [[nodiscard]] bool vectorises(const loop_nest& nest, const index_map& each, int axis);
 [[nodiscard]] bool is_uniform(const index_map& each, int axis);  // the same at every position along `axis`
+/// The last element of its tensor that it reads; -1: none.
+[[nodiscard]] std::int64_t last_read(const loop_nest& nest, const index_map& each);
 
 /// Splits a flat position over axes [first, last), in row-major order, into `at`.
 void decode(const loop_nest& nest, const spirv::u32& position, int first, int last, coordinates& at);

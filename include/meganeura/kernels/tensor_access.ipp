@@ -4,6 +4,7 @@
 #include <meganeura/core/division.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/insertion_sort.hpp>
+#include <meganeura/kernels/strided_operand.hpp>
 #include <meganeura/kernels/tensor_access.hpp>
 
 #include <algorithm>
@@ -18,7 +19,23 @@ MEGANEURA_INLINE bound_tensor::bound_tensor(spirv::kernel& owner, dtype type, st
                                             spirv::access how)
     : owner_(&owner), type_(type), elements_(owner.declare_buffer(stored_type(type, width), name, how, {})) {}
 
+MEGANEURA_INLINE bound_tensor::bound_tensor(spirv::texel_buffer texels, std::uint32_t last)
+    : owner_(texels.object().owner), type_(dtype::f32), elements_(texels.object()), texels_(texels), last_(last / 4) {}
+
+MEGANEURA_INLINE scalar_value bound_tensor::load_across(const spirv::u32& index) const {
+  using namespace spirv;
+  const i32 first = bitcast<i32>(index) >> 2, last(static_cast<std::int32_t>(last_));
+  const auto texel = [&](const i32& at) { return texels_->load(bitcast<u32>(min(max(at, 0), last))); };
+  return detail::four_across(texel(first), texel(first + 1), index);
+}
+
 MEGANEURA_INLINE scalar_value bound_tensor::load(const spirv::u32& index, int width) const {
+  if (texels_ && width == 4) return texels_->load(index);
+  if (texels_) {
+    const spirv::f32x4 four = texels_->load(index >> 2u);
+    const spirv::boolean odd = (index & 1u) != 0u;
+    return select((index & 2u) != 0u, select(odd, four[3], four[2]), select(odd, four[1], four[0]));
+  }
   if (width == 4 && !groups_) groups_ = owner_->declare_view(stored_type(type_, 4), elements_);
   const spirv::untyped::memory_object& memory = width == 4 ? *groups_ : elements_;
   return loaded(spirv::untyped::load(spirv::untyped::locate(memory, index)), type_);
@@ -188,7 +205,32 @@ inline scalar_value load_one(const loop_nest& nest, const index_map& each, std::
   return spirv::untyped::select(widened(valid, width), loaded, fill);
 }
 
+// Of consecutive positions, each of which may be outside.
+inline scalar_value load_across(spirv::kernel& owner, const loop_nest& nest, const index_map& each,
+                                std::span<const bound_tensor> operands, const coordinates& at, int vector_axis) {
+  const scalar_value four = operands[static_cast<std::size_t>(each.source)].load_across(flat_address(nest, each, at));
+  const scalar_value fill = literal(dtype::f32, each.fill);
+  std::array<scalar_value, 4> parts;
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    const spirv::boolean valid = inside(nest, each, shifted(at, vector_axis, i));
+    parts[i] = spirv::untyped::select(valid, component(four, static_cast<int>(i)), fill);
+  }
+  return grouped(owner, parts);
+}
+
 }  // namespace detail
+
+MEGANEURA_INLINE std::int64_t last_read(const loop_nest& nest, const index_map& each) {
+  std::int64_t last = each.offset;
+  for (int axis = 0; axis < nest.rank; ++axis) {
+    const bool is_bounded = (each.bounded >> axis & 1) != 0;
+    const std::int64_t low = is_bounded ? std::max<std::int64_t>(each.low[axis], 0) : 0;
+    const std::int64_t end = is_bounded ? std::min(each.high[axis], nest.extents[axis]) : nest.extents[axis];
+    if (end <= low) return -1;
+    last += each.strides[axis] * (each.strides[axis] > 0 ? end - 1 : low);
+  }
+  return last;
+}
 
 MEGANEURA_INLINE scalar_value load(spirv::kernel& owner, const loop_nest& nest, const index_map& each,
                                    std::span<const bound_tensor> operands, const coordinates& at, int vector_axis) {
@@ -196,6 +238,8 @@ MEGANEURA_INLINE scalar_value load(spirv::kernel& owner, const loop_nest& nest, 
   if (each.source != index_map::index_source && vectorises(nest, each, vector_axis)) {
     return detail::load_one(nest, each, operands, at, 4);
   }
+  if (each.source != index_map::index_source && operands[static_cast<std::size_t>(each.source)].has_texels())
+    return detail::load_across(owner, nest, each, operands, at, vector_axis);
   std::array<scalar_value, 4> parts;
   for (std::uint32_t i = 0; i < 4; ++i) {
     parts[i] = detail::load_one(nest, each, operands, detail::shifted(at, vector_axis, i), 1);

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+// Convolutions and their gradients on the device, as they are and as products: any geometry against the oracle.
+#include <meganeura/meganeura.hpp>
+#include <meganeura/runtime/measured_rates.hpp>
+
+#include <oracle/interpreter.hpp>
+#include <oracle/tolerance.hpp>
+#include <support/convolution_samples.hpp>
+#include <support/egraph_sample_graphs.hpp>
+#include <support/program_values.hpp>
+#include <support/shared_device.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace meganeura;
+using support::convolution_sizes;
+
+struct way {
+  const char* without;  // the rule that is left out
+  bool units = false;
+};
+
+std::vector<double> on_device(const graph& g, const oracle::tensors<double>& leaves, const way& how) {
+  const device& gpu = how.units ? support::shared_unit_device<matrix_shape{8, 8, 8}>() : support::shared_device();
+  const parameters weights(gpu, g);
+  program_options options{.device_costs = false, .checks = checks::none};
+  options.optimize.device = profile_of(gpu);
+  options.optimize.disabled = {how.without};
+  options.optimize.matrix_units = how.units;
+  if (how.units) options.optimize.schedule = 0;
+  program run(gpu, g, weights, options);
+  support::set_inputs(run, g, leaves);
+  run.submit({});
+  return support::loaded(run.output("result"), dtype::f32, shape(g[g.outputs()[0].node].extents)).values;
+}
+
+void expect_oracle(const convolution_attribute& c, const convolution_sizes& all, const way& how,
+                   const std::string& what) {
+  const graph g = support::convolution_graph(c, all);
+  const oracle::tensors<double> leaves = samples::random_leaves(g, -2, 2);
+  const std::vector<double> expected = oracle::interpreter<double>(g, leaves, {}).run().at("result").values;
+  EXPECT_LE(oracle::relative_error(on_device(g, leaves, how), expected), oracle::tolerance(dtype::f32, 400)) << what;
+}
+
+constexpr auto forms = {convolution_attribute::output, convolution_attribute::input, convolution_attribute::filter};
+
+TEST(runtime_convolution, every_geometry) {
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    support::dice dice(seed);
+    convolution_attribute c;
+    const int spatial = static_cast<int>(dice.between(1, 2));
+    const convolution_sizes all = support::draw_convolution(dice, c, spatial);
+    const bool is_apart = c.groups > 1 && all.w[0] == c.groups && all.w[1] == 1;
+    if (is_apart) continue;
+    for (const auto form : forms) {
+      c.form = form;
+      const std::string what = "seed " + std::to_string(seed);
+      expect_oracle(c, all, {"convolution_to_convolve"}, what);
+      if (seed < 6) expect_oracle(c, all, {"convolution_to_contract"}, what);
+    }
+  }
+}
+
+// As networks have them: rows of whole texels, such that are not, strides, and channels that are no fours.
+TEST(runtime_convolution, usual_sizes) {
+  struct sizes {
+    std::int64_t images, in, side, out, kernel, stride;
+  };
+  for (const sizes& s : {sizes{2, 8, 16, 8, 3, 1}, sizes{2, 6, 14, 8, 3, 1}, sizes{3, 4, 7, 4, 3, 1},
+                         sizes{1, 3, 24, 8, 7, 2}, sizes{2, 8, 8, 16, 1, 1}, sizes{2, 8, 9, 4, 1, 2}}) {
+    convolution_attribute c;
+    for (int i = 0; i < 2; ++i) c.stride[i] = s.stride, c.pad_low[i] = c.pad_high[i] = s.kernel / 2;
+    const std::int64_t out = (s.side + 2 * (s.kernel / 2) - s.kernel) / s.stride + 1;
+    const convolution_sizes all{
+        {s.images, s.in, s.side, s.side}, {s.out, s.in, s.kernel, s.kernel}, {s.images, s.out, out, out}};
+    for (const auto form : forms) {
+      c.form = form;
+      const std::string what = std::to_string(s.side) + " by " + std::to_string(s.kernel);
+      expect_oracle(c, all, {"convolution_to_convolve"}, what);
+      if (s.side == 14) expect_oracle(c, all, {"convolution_to_convolve", true}, what + " on units");
+    }
+  }
+}
+
+// What is read beside an image's rows is multiplied by nothing: infinities there stay where they are.
+TEST(runtime_convolution, infinities_reach_what_sees_them) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  convolution_attribute c;
+  for (int i = 0; i < 2; ++i) c.pad_low[i] = c.pad_high[i] = 1;
+  const convolution_sizes all{{2, 4, 7, 7}, {4, 4, 3, 3}, {2, 4, 7, 7}};
+  for (const auto form : forms) {
+    c.form = form;
+    const graph g = support::convolution_graph(c, all);
+    oracle::tensors<double> leaves = samples::random_leaves(g, 1, 2);
+    leaves.at(form == convolution_attribute::input ? "y" : "x").values[6] = infinity;  // at the end of a row
+    std::vector<double> expected = oracle::interpreter<double>(g, leaves, {}).run().at("result").values;
+    for (const char* without : {"convolution_to_convolve", "convolution_to_contract"}) {
+      const std::vector<double> found = on_device(g, leaves, {without});
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        EXPECT_EQ(std::isfinite(found[i]), std::isfinite(expected[i])) << without << ' ' << i;
+        EXPECT_TRUE(std::isfinite(expected[i]) || std::isnan(found[i]) == std::isnan(expected[i])) << without << i;
+      }
+    }
+  }
+}
+
+}  // namespace
