@@ -60069,6 +60069,20 @@ struct window_plan {
   }
 };
 
+/// Whether every element lies in one window of few: then an invocation has a whole window to scatter to.
+[[nodiscard]] inline bool scatters_by_windows(const window_attribute& window, const shape& x, const shape& y) {
+  constexpr std::int64_t most = 16;  // elements, which are written out
+  std::int64_t elements = 1;
+  bool fits = window.kind == reduce_kind::max;
+  for (int i = 0; i < window.spatial; ++i) {
+    const int axis = x.rank() - window.spatial + i;
+    fits = fits && window.stride[i] == window.window[i] && window.pad_low[i] == 0 && window.pad_high[i] == 0 &&
+           x[axis] == y[axis] * window.window[i];
+    elements *= window.window[i];
+  }
+  return fits && elements <= most;
+}
+
 /// The loops over windows and over one window are written out where they are short.
 class window_kernel {
  public:
@@ -60076,7 +60090,8 @@ class window_kernel {
                 bool scatters, const window_plan& plan, const device_profile& on)
       : window_(window),
         plan_(plan),
-        count_(scatters ? x.elements() : y.elements()),
+        by_windows_(scatters && plan.lanes == 1 && scatters_by_windows(window, x, y)),
+        count_(scatters && !by_windows_ ? x.elements() : y.elements()),
         grid_(make_flat_grid(count_, plan.elements(), on)),
         owner_(fmt::format("{} {}", name, count_), {plan.size, 1, 1}),
         type_(type),
@@ -60110,7 +60125,9 @@ class window_kernel {
     lane_ = thread % plan_.lanes;
     const spirv::u32 wanted = grid_.position(owner_) * plan_.elements() + thread / plan_.lanes;
     const spirv::boolean exists = wanted < spirv::u32(count_);
-    if (plan_.lanes == 1) {
+    if (by_windows_) {
+      owner_.if_(exists, [&] { scatter_window(wanted, result); });
+    } else if (plan_.lanes == 1) {
       owner_.if_(exists, [&] { result.store(wanted, value_at(wanted)); });
     } else {  // all stay for the barriers' sake
       const spirv::u32 position = min(wanted, spirv::u32(count_ - 1));
@@ -60293,10 +60310,45 @@ class window_kernel {
     return spirv::u32(shared_total(scalar_op::row_min, holds.reference())) != 0u;
   }
 
+  // To the first maximum of window number `position` its value, to its other elements zeros.
+  void scatter_window(const spirv::u32& position, const bound_tensor& result) {
+    using spirv::untyped::comparison;
+    spirv::u32 outer = position;
+    index origin;
+    for (std::size_t i = max_spatial; i-- > 0;) {
+      origin[i] = outer % out_[i] * sizes_[i];
+      outer = outer / out_[i];
+    }
+    std::vector<spirv::u32> places;
+    std::vector<scalar_value> values;
+    for (std::uint32_t element = 0; element < element_count_; ++element) {
+      index at = split(spirv::u32(element), sizes_);
+      for (std::size_t i = 0; i < max_spatial; ++i) at[i] = origin[i] + at[i];
+      places.push_back(flat(outer, at, in_));
+      values.push_back(x_->load(places.back()));
+    }
+    const auto is_nan = [](const scalar_value& of) {
+      return of.type.is_float() ? spirv::boolean(spirv::untyped::is_nan(of)) : spirv::boolean(false);
+    };
+    scalar_value largest = values[0];
+    spirv::u32 which = 0;
+    for (std::uint32_t element = 1; element < element_count_; ++element) {
+      const scalar_value& value = values[element];
+      const spirv::boolean above = spirv::boolean(spirv::untyped::compare(comparison::less, largest, value)) ||
+                                   (is_nan(value) && !is_nan(largest));
+      largest = spirv::untyped::select(above, value, largest);
+      which = select(above, spirv::u32(element), which);
+    }
+    const scalar_value own = y_->load(position), zero = widened(literal(type_, 0), 1);
+    for (std::uint32_t element = 0; element < element_count_; ++element)
+      result.store(places[element], spirv::untyped::select(which == element, own, zero));
+  }
+
   [[nodiscard]] static spirv::u32 word(std::int64_t value) { return spirv::u32(static_cast<std::uint32_t>(value)); }
 
   window_attribute window_;
   window_plan plan_;
+  bool by_windows_;
   std::int64_t count_;
   flat_grid grid_;
   spirv::kernel owner_;

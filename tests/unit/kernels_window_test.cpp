@@ -28,6 +28,10 @@ const window_case cases[] = {
     {{2, 4, 5, 3},
      {.spatial = 3, .window = {2, 3, 2}, .stride = {2, 1, 1}, .pad_low = {0, 1, 0}, .pad_high = {0, 1, 1}}},
     {{1, 2, 7, 7}, {.window = {7, 7}, .stride = {1, 1}}},
+    // Each element in one window, or some in none.
+    {{3, 9}, {.spatial = 1, .window = {3}, .stride = {3}}},
+    {{2, 4, 6, 2}, {.spatial = 3, .window = {2, 3, 2}, .stride = {2, 3, 2}}},
+    {{2, 7, 6}, {.window = {2, 2}, .stride = {2, 2}}},
     // Windows longer than the tensor, which begin before it, end behind it, or both.
     {{2, 7}, {.spatial = 1, .window = {20}, .stride = {3}, .pad_low = {17}, .pad_high = {14}}},
     {{2, 3, 5}, {.window = {9, 4}, .stride = {2, 1}, .pad_low = {8, 2}, .pad_high = {5, 3}}},
