@@ -9200,7 +9200,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// causal: a query sees keys up to its own place, the last query's being the last key. scale: of scores; 0: 1 /
 /// sqrt(head width). softcap: scores become softcap tanh(score / softcap), before anything is masked or added; 0: none.
 /// sliding_window: a query sees keys less than that many places away; 0: all. alibi: a score loses its distance times
-/// 2^(-8 i / heads) for head i from 1 on.
+/// 2^(-8 i / heads) for head i from 1 on; of heads that are no power of two, those beyond the greatest have the slopes
+/// between, as of twice that many (Press, Smith and Lewis 2021).
 struct gqa_options {
   bool causal = false;
   float scale = 0;
@@ -49741,6 +49742,15 @@ struct matmul_operand {
   bool is_aligned = true;   // else, of texels, such groups may lie across two of them
 };
 
+/// One more than the last element an operand reads.
+[[nodiscard]] inline std::uint64_t span_of(const matmul_operand& plan) {
+  std::uint64_t last = plan.offset;
+  for (const strided_axes* axes : {&plan.batch, &plan.rows, &plan.k}) {
+    for (const strided_axis& axis : *axes) last += std::uint64_t{axis.extent - 1} * axis.stride;
+  }
+  return last + 1;
+}
+
 /// Four numbers from place `offset` & 3 of eight on.
 [[nodiscard]] inline spirv::f32x4 four_across(const spirv::f32x4& low, const spirv::f32x4& high,
                                               const spirv::u32& offset) {
@@ -49935,6 +49945,8 @@ namespace detail {
 /// The axes of one operand, merged where an outer stride is the inner stride times its extent; never empty.
 [[nodiscard]] strided_axes collapse(const std::vector<matmul_axis>& group, std::uint32_t matmul_axis::*stride);
 [[nodiscard]] matmul_operand plan_operand(const matmul_problem& problem, bool is_a);
+/// The same as texels, of which groups of four need but be contiguous.
+[[nodiscard]] matmul_operand plan_texels(const matmul_problem& problem, bool is_a);
 
 /// Neighbouring terms that an invocation of the vectors tier takes at once.
 [[nodiscard]] std::uint32_t terms_at_once(const matmul_operand& a, const matmul_operand& b);
@@ -57748,8 +57760,7 @@ MEGANEURA_INLINE matmul_operand plan_operand(const matmul_problem& problem, bool
   return plan;
 }
 
-// The same as texels, of which groups of four need but be contiguous.
-[[nodiscard]] inline matmul_operand plan_texels(const matmul_problem& problem, bool is_a) {
+MEGANEURA_INLINE matmul_operand plan_texels(const matmul_problem& problem, bool is_a) {
   matmul_operand plan = plan_operand(problem, is_a);
   for (const bool along_k : {true, false}) {
     const strided_axis& along = (along_k ? plan.k : plan.rows).back();
@@ -57872,19 +57883,6 @@ MEGANEURA_INLINE kernel_dispatch make_simple_matmul(const matmul_problem& proble
 
 [[nodiscard]] inline bool runs_here(const matmul_schedule& schedule, const device_profile& device) {
   return schedule.shared_bytes() <= device.max_shared_bytes && schedule.invocations() <= device.max_invocations;
-}
-
-}  // namespace detail
-
-namespace detail {
-
-// One more than the last element an operand reads.
-[[nodiscard]] inline std::uint64_t span_of(const matmul_operand& plan) {
-  std::uint64_t last = plan.offset;
-  for (const strided_axes* axes : {&plan.batch, &plan.rows, &plan.k}) {
-    for (const strided_axis& axis : *axes) last += std::uint64_t{axis.extent - 1} * axis.stride;
-  }
-  return last + 1;
 }
 
 }  // namespace detail

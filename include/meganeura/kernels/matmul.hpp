@@ -186,6 +186,8 @@ namespace detail {
 /// The axes of one operand, merged where an outer stride is the inner stride times its extent; never empty.
 [[nodiscard]] strided_axes collapse(const std::vector<matmul_axis>& group, std::uint32_t matmul_axis::*stride);
 [[nodiscard]] matmul_operand plan_operand(const matmul_problem& problem, bool is_a);
+/// The same as texels, of which groups of four need but be contiguous.
+[[nodiscard]] matmul_operand plan_texels(const matmul_problem& problem, bool is_a);
 
 /// Neighbouring terms that an invocation of the vectors tier takes at once.
 [[nodiscard]] std::uint32_t terms_at_once(const matmul_operand& a, const matmul_operand& b);

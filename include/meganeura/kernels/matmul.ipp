@@ -84,8 +84,7 @@ MEGANEURA_INLINE matmul_operand plan_operand(const matmul_problem& problem, bool
   return plan;
 }
 
-// The same as texels, of which groups of four need but be contiguous.
-[[nodiscard]] inline matmul_operand plan_texels(const matmul_problem& problem, bool is_a) {
+MEGANEURA_INLINE matmul_operand plan_texels(const matmul_problem& problem, bool is_a) {
   matmul_operand plan = plan_operand(problem, is_a);
   for (const bool along_k : {true, false}) {
     const strided_axis& along = (along_k ? plan.k : plan.rows).back();
@@ -208,19 +207,6 @@ MEGANEURA_INLINE kernel_dispatch make_simple_matmul(const matmul_problem& proble
 
 [[nodiscard]] inline bool runs_here(const matmul_schedule& schedule, const device_profile& device) {
   return schedule.shared_bytes() <= device.max_shared_bytes && schedule.invocations() <= device.max_invocations;
-}
-
-}  // namespace detail
-
-namespace detail {
-
-// One more than the last element an operand reads.
-[[nodiscard]] inline std::uint64_t span_of(const matmul_operand& plan) {
-  std::uint64_t last = plan.offset;
-  for (const strided_axes* axes : {&plan.batch, &plan.rows, &plan.k}) {
-    for (const strided_axis& axis : *axes) last += std::uint64_t{axis.extent - 1} * axis.stride;
-  }
-  return last + 1;
 }
 
 }  // namespace detail

@@ -28,6 +28,15 @@ struct matmul_operand {
   bool is_aligned = true;   // else, of texels, such groups may lie across two of them
 };
 
+/// One more than the last element an operand reads.
+[[nodiscard]] inline std::uint64_t span_of(const matmul_operand& plan) {
+  std::uint64_t last = plan.offset;
+  for (const strided_axes* axes : {&plan.batch, &plan.rows, &plan.k}) {
+    for (const strided_axis& axis : *axes) last += std::uint64_t{axis.extent - 1} * axis.stride;
+  }
+  return last + 1;
+}
+
 /// Four numbers from place `offset` & 3 of eight on.
 [[nodiscard]] inline spirv::f32x4 four_across(const spirv::f32x4& low, const spirv::f32x4& high,
                                               const spirv::u32& offset) {

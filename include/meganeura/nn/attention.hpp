@@ -13,7 +13,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// causal: a query sees keys up to its own place, the last query's being the last key. scale: of scores; 0: 1 /
 /// sqrt(head width). softcap: scores become softcap tanh(score / softcap), before anything is masked or added; 0: none.
 /// sliding_window: a query sees keys less than that many places away; 0: all. alibi: a score loses its distance times
-/// 2^(-8 i / heads) for head i from 1 on.
+/// 2^(-8 i / heads) for head i from 1 on; of heads that are no power of two, those beyond the greatest have the slopes
+/// between, as of twice that many (Press, Smith and Lewis 2021).
 struct gqa_options {
   bool causal = false;
   float scale = 0;
