@@ -34,16 +34,23 @@ namespace detail {
   return static_cast<std::uint32_t>(last);
 }
 
+// Mesa makes a texel's conversion to f16 part of the fetch, where it cuts off what should be rounded.
+[[nodiscard]] inline bool makes_f16(const scalar_program& program, std::span<const dtype> result_types) {
+  const auto is_f16 = [](dtype type) { return type == dtype::f16; };
+  return std::ranges::any_of(result_types, is_f16) || std::ranges::any_of(program.nodes, is_f16, &scalar_node::type);
+}
+
 [[nodiscard]] inline std::vector<bound_tensor> bind_operands(spirv::kernel& owner, const loop_nest& nest,
                                                              int vector_axis, std::span<const dtype> types,
-                                                             operand_of_result overwritten, const device_profile& on) {
+                                                             operand_of_result overwritten, bool as_texels,
+                                                             const device_profile& on) {
   std::vector<bound_tensor> operands;
   operands.reserve(types.size());
   for (std::size_t i = 0; i < types.size(); ++i) {
     const std::string name = fmt::format("operand{}", i);
     const bool is_overwritten = std::ranges::find(overwritten, std::optional(i)) != overwritten.end();
-    const auto last = types[i] == dtype::f32 && !is_overwritten ? last_of_texels(nest, i, vector_axis, on)
-                                                                : std::optional<std::uint32_t>();
+    const auto last = as_texels && types[i] == dtype::f32 && !is_overwritten ? last_of_texels(nest, i, vector_axis, on)
+                                                                             : std::optional<std::uint32_t>();
     if (last)
       operands.emplace_back(owner.texels(name), *last);
     else
@@ -139,7 +146,8 @@ inline void emit_point(spirv::kernel& owner, const loop_nest& nest, const scalar
   const std::uint32_t size = pointwise_group(items, on);
   const flat_grid grid = make_flat_grid(invocations, size, on);
   spirv::kernel owner(fmt::format("pointwise {}", nest.count(0, nest.rank)), {size, 1, 1});
-  const std::vector<bound_tensor> operands = bind_operands(owner, nest, axis, types, overwritten, on);
+  const std::vector<bound_tensor> operands =
+      bind_operands(owner, nest, axis, types, overwritten, !makes_f16(region.program, result_types), on);
   const std::vector<bound_tensor> stored =
       bind_results(owner, nest, results, result_types, tail == 0 ? axis : -1, overwritten);
 
@@ -562,7 +570,8 @@ class row_emitter {
       fmt::format("rows {}x{}", nest.count(0, nest.outer_axes()), nest.count(nest.outer_axes(), nest.rank)),
       {map.lanes * map.rows, 1, 1});
   if (uses_subgroups(map, on)) owner.require_subgroup_size(on.subgroup_size);
-  const std::vector<bound_tensor> operands = bind_operands(owner, nest, map.vector_axis, types, overwritten, on);
+  const std::vector<bound_tensor> operands =
+      bind_operands(owner, nest, map.vector_axis, types, overwritten, !makes_f16(region.program, result_types), on);
   const std::vector<bound_tensor> stored =
       bind_results(owner, nest, results, result_types, map.vector_axis, overwritten);
   row_emitter(owner, nest, map, region.program, results, operands, stored, on, overwritten).run(grid);
