@@ -32369,7 +32369,8 @@ struct widen_product : structural_rule<structural::widen_product, op::contract> 
   static void apply(implementation_pass& pass, enode_id id);
 };
 // A convolution, or a gradient of one, as a product that reads a view of the image in a border of zeros: windows of it,
-// which overlap. Gradients of an image of which not every place has the same taps, and channels each alone, are none.
+// which overlap. The gradient of an image with a stride is a product of each class of places that the same taps reach,
+// put side by side; where windows do not overlap, one of all taps. Channels each alone are none.
 struct convolution_to_contract : structural_rule<structural::convolution_to_contract, op::convolution> {
   static void apply(implementation_pass& pass, enode_id id);
 };
@@ -44483,6 +44484,14 @@ struct window_axis {
   [[nodiscard]] std::int64_t end() const { return (positions - 1) * stride + (taps - 1) * dilation + 1 - low; }
 };
 
+// Along one axis of a product: windows of what is read, and the filter's taps that these meet, from `first` by `step`.
+// Taps that are phases are no terms of a sum: each has results of its own.
+struct product_axis {
+  window_axis window;
+  std::int64_t first = 0, step = 1, phases = 1;
+};
+using product_axes = std::array<product_axis, max_spatial>;
+
 class convolution_as_product {
  public:
   convolution_as_product(implementation_pass& pass, enode_id id)
@@ -44491,234 +44500,394 @@ class convolution_as_product {
         first_(g_.operand(id, 0)),
         second_(g_.operand(id, 1)),
         c_(g_.get<convolution_attribute>(id)),
-        most_bytes_(pass.limits().tensor_bytes),
+        x_(g_.extents(c_.form == convolution_attribute::input ? owner_ : first_)),
+        w_(g_.extents(c_.form == convolution_attribute::filter ? owner_ : second_)),
+        y_(g_.extents(c_.form == convolution_attribute::filter  ? second_
+                      : c_.form == convolution_attribute::input ? first_
+                                                                : owner_)),
+        limits_(pass.limits()),
         reads_texels_(pass.device().prefers_texel_buffers),
         reasons_(bit(structural::convolution_to_contract) | g_.node(id).reasons) {}
 
-  // Whether there is one.
+  // Whether there is one; nothing is added if not.
   bool add() {
-    const bool by_input = c_.form == convolution_attribute::input, by_filter = c_.form == convolution_attribute::filter;
-    const shape x = g_.extents(by_input ? owner_ : first_), w = g_.extents(by_filter ? owner_ : second_),
-                y = g_.extents(by_filter  ? second_
-                               : by_input ? first_
-                                          : owner_);
-    const std::int64_t out = w[0] / c_.groups, in = w[1];
-    if (c_.groups > 1 && out == 1 && in == 1) return false;  // of each channel alone: nothing to multiply
-    std::array<window_axis, max_spatial> axes;
-    for (std::size_t i = 0; i < spatial(); ++i) {
-      const int axis = static_cast<int>(i) + 2;
-      axes[i] = {y[axis], w[axis], c_.stride[i], c_.dilation[i], c_.pad_low[i]};
-      if (by_input) axes[i] = {x[axis], w[axis], 1, c_.dilation[i], (w[axis] - 1) * c_.dilation[i] - c_.pad_low[i]};
-    }
-    // Labels: of the result (images or filters first), then of what is added up.
-    const int per_axis = c_.groups > 1 ? 1 : 0, rank = 2 + per_axis + c_.spatial;
-    if (rank + c_.spatial > max_rank) return false;
-    const std::optional<class_id> spread = by_input ? spread_out(first_) : first_;
-    if (!spread) return false;
-    // What comes of positions behind the last ones is left out, or they have zeros on both sides.
-    window_axis& last = axes[spatial() - 1];
-    const std::int64_t positions = last.stride == 1 || by_filter ? rounded(last.positions) : last.positions;
-    if (!by_filter) last.positions = positions;
-    std::optional<class_id> read = windows(*spread, by_input ? out : in, {axes.data(), spatial()});
-    if (!read) return false;
-    if (by_filter) read = lengthened(*read, positions), last.positions = positions;
-    std::array<label, 4 + 2 * max_spatial> number{};  // of image, group, channel of the filter's rows, of its columns
-    enum : std::size_t { image, group, row, column, tap };
-    const std::size_t position = tap + spatial();
-    label next = 0;
-    shape extents;
-    const auto name = [&](std::size_t which, std::int64_t extent) {
-      if (next < rank) extents.push_back(extent);
-      number[which] = next++;
-    };
-    const auto name_all = [&](std::size_t from, bool are_taps) {
-      for (std::size_t i = 0; i < spatial(); ++i) name(from + i, are_taps ? axes[i].taps : axes[i].positions);
-    };
-    if (!by_filter) name(image, x[0]);
-    if (c_.groups > 1) name(group, c_.groups);
-    name(by_input ? column : row, by_input ? in : out);
-    if (by_filter) name(column, in);
-    name_all(by_filter ? tap : position, by_filter);
-    if (by_filter) name(image, x[0]);
-    if (!by_filter) name(by_input ? row : column, 0);
-    name_all(by_filter ? position : tap, !by_filter);
-
-    contract_attribute product{.result_rank = rank};
-    const auto label_operand = [&](label* to, std::initializer_list<std::size_t> axes_of) {
-      for (const std::size_t each : axes_of) {
-        if (each != tap && each != position) {
-          if (each != group || c_.groups > 1) *to++ = number[each];
-          continue;
-        }
-        for (std::size_t i = 0; i < spatial(); ++i) *to++ = number[each + i];
-      }
-    };
-    class_id other = no_id;
-    if (by_filter) {
-      other = lengthened(with_groups(second_, 1, out), positions);
-      label_operand(product.a, {image, group, row, position});
-      label_operand(product.b, {group, column, tap, image, position});
-    } else {
-      // Results' channels come last where what is added up has no fours.
-      const std::size_t kept = by_input ? column : row, added = by_input ? row : column;
-      std::int64_t taps = 1;
-      for (std::size_t i = 0; i < spatial(); ++i) taps *= axes[i].taps;
-      const bool is_last = !is_in_fours((by_input ? out : in) * taps) && is_in_fours(by_input ? in : out);
-      other = filter(second_, by_input, is_last);
-      if (is_last) label_operand(product.a, {group, added, tap, kept});
-      if (!is_last) label_operand(product.a, {group, kept, added, tap});
-      label_operand(product.b, {group, added, tap, image, position});
-    }
-    const class_id operands[] = {other, *read};
-    // The result of these.
-    const shape& whole = g_.extents(owner_);
-    view_attribute how = dense_view(extents);
-    if (c_.groups > 1) {  // both axes of channels as one
-      const int axis = by_filter ? 0 : 1;
-      std::copy(how.strides + axis + 2, how.strides + extents.rank(), how.strides + axis + 1);
-      how.strides[axis] = extents.stride(axis + 1);
-      how.strides[extents.rank() - 1] = 0;
-    }
-    for (int i = 0; i < whole.rank(); ++i) how.strides[i] = whole[i] == 1 ? 0 : how.strides[i];
-    if (extents == whole) {
-      g_.add_to(owner_, op::contract, product, operands, reasons_);
-    } else {
-      const class_id made = g_.add(op::contract, dtype::f32, extents, product, operands, reasons_);
-      g_.add_to(owner_, op::view, how, std::span(&made, 1), reasons_);
-    }
-    return true;
+    if (c_.groups > 1 && out() == 1 && in() == 1) return false;  // of each channel alone: nothing to multiply
+    if (2 + (c_.groups > 1) + 2 * c_.spatial > max_rank) return false;
+    if (c_.form == convolution_attribute::output) return add_output();
+    return c_.form == convolution_attribute::input ? add_image_gradient() : add_filter_gradient();
   }
 
  private:
-  using label = std::uint8_t;
+  // Axes by letters: n images, g groups (none if there is one), of each group o channels of the output and c of the
+  // image; along each axis of the image t taps, p positions, q phases (none if there is one), or x: p and q in turn.
+  struct product_letters {
+    std::string_view result, left, right;
+  };
+  struct named_axis {
+    char letter = 0;
+    std::size_t along = 0;
+    friend bool operator==(const named_axis&, const named_axis&) = default;
+  };
+  using named_axes = small_vector<named_axis, max_rank>;
+
+  // ---- the three forms ----------------------------------------------------------------------------------------------
+
+  bool add_output() {
+    product_axes axes = windows_of_image();
+    window_axis& last = axes[spatial() - 1].window;
+    if (last.stride == 1) last.positions = rounded(last.positions);  // what comes of those behind the end is left out
+    const product_letters letters{"ngop", channels_last(in(), out(), axes) ? "gcto" : "goct", "gctnp"};
+    const pad_attribute border = border_of(x_, axes);
+    if (!fits(letters, axes) || !fits(x_, border)) return false;
+    const class_id read = windows(bordered(first_, border), border, letters.right, axes);
+    const class_id made = contract(letters, axes, taps(letters.left, axes), read);
+    const shape extents = g_.extents(made);
+    view_attribute how;
+    for (int i = 0; i < x_.rank(); ++i) how.strides[i] = extents.stride(i == 0 || c_.groups == 1 ? i : i + 1);
+    g_.merge(owner_, view(made, y_, how));
+    return true;
+  }
+
+  bool add_filter_gradient() {
+    const product_axes axes = windows_of_image();
+    product_axes output;
+    for (std::size_t i = 0; i < spatial(); ++i) output[i].window.positions = axes[i].window.positions;
+    product_axes longer = axes;  // with zeros on both sides
+    std::int64_t& positions = longer[spatial() - 1].window.positions;
+    positions = rounded(positions);
+    const product_letters letters{"goct", "ngop", "gctnp"};
+    const pad_attribute border = border_of(x_, axes);
+    if (!fits(letters, longer) || !fits(x_, border)) return false;
+    const class_id read = lengthened(windows(bordered(first_, border), border, letters.right, axes), positions);
+    const class_id left = lengthened(windows(second_, {}, letters.left, output), positions);
+    g_.merge(owner_, view(contract(letters, longer, left, read), w_, dense_view(w_)));
+    return true;
+  }
+
+  // Places of an image that are alike by the stride see the same taps, at places of the output that are neighbours: a
+  // product of each class of such places, none with more terms than these have taps. Where no place has two, one
+  // product has the results of all taps.
+  bool add_image_gradient() {
+    std::int64_t count = 1;
+    for (std::size_t i = 0; i < spatial(); ++i) {
+      count *= classes_along(i);
+      if (count > static_cast<std::int64_t>(std::min(limits_.buffers, limits_.accesses - 1))) return false;
+    }
+    std::vector<std::optional<product_axes>> classes;
+    pad_attribute border;
+    for (std::int64_t number = 0; number < count; ++number) {
+      classes.push_back(taps_of_class(number));
+      if (!classes.back()) continue;
+      const product_axes& axes = *classes.back();
+      if (!fits(letters_of_class(axes), axes)) return false;
+      const pad_attribute own = border_of(y_, axes);
+      for (int i = 0; i < max_rank; ++i) {
+        border.low[i] = std::max(border.low[i], own.low[i]);
+        border.high[i] = std::max(border.high[i], own.high[i]);
+      }
+    }
+    // They have the same positions and phases; the first tap reaches some places.
+    const product_axes& any = **std::ranges::find_if(classes, [](const auto& axes) { return axes.has_value(); });
+    if (!fits(y_, border) || !fits(places_of_classes(any))) return false;
+    const class_id wide = bordered(first_, border);
+    class_list results;
+    for (const std::optional<product_axes>& axes : classes)
+      results.push_back(axes ? result_of_class(*axes, wide, border) : class_id(no_id));
+    put_side_by_side(results, any);
+    return true;
+  }
+
+  // ---- gradients of an image by classes of places -------------------------------------------------------------------
+
+  [[nodiscard]] bool has_disjoint_windows(std::size_t i) const {
+    const std::int64_t count = w_[axis_of(i)];
+    return c_.stride[i] > 1 && (count == 1 || (c_.dilation[i] == 1 && count <= c_.stride[i]));
+  }
+  [[nodiscard]] std::int64_t classes_along(std::size_t i) const { return has_disjoint_windows(i) ? 1 : c_.stride[i]; }
+
+  // Places j * stride + number of the image are reached by taps of which number + low - tap * dilation is a multiple of
+  // the stride: every (stride / g)-th one, if any, where g is what stride and dilation share, each from dilation / g
+  // places of the output further down than the one before.
+  [[nodiscard]] std::optional<product_axis> taps_along(std::size_t i, std::int64_t number) const {
+    const std::int64_t stride = c_.stride[i], count = w_[axis_of(i)], places = x_[axis_of(i)];
+    if (has_disjoint_windows(i)) return product_axis{.window = {.positions = y_[axis_of(i)]}, .phases = count};
+    const std::int64_t common = std::gcd(c_.dilation[i], stride), step = stride / common;
+    for (std::int64_t tap = 0; tap < std::min(step, count); ++tap) {
+      const std::int64_t distance = number + c_.pad_low[i] - tap * c_.dilation[i];
+      if (distance % stride != 0) continue;
+      window_axis window{ceil_div(places, stride), ceil_div(count - tap, step), 1, c_.dilation[i] / common, 0};
+      window.low = (window.taps - 1) * window.dilation - distance / stride;
+      return product_axis{.window = window, .first = tap + (window.taps - 1) * step, .step = -step};
+    }
+    return {};
+  }
+  [[nodiscard]] std::optional<product_axes> taps_of_class(std::int64_t number) const {
+    product_axes axes;
+    for (std::size_t i = spatial(); i-- > 0; number /= classes_along(i)) {
+      const std::optional<product_axis> found = taps_along(i, number % classes_along(i));
+      if (!found) return {};
+      axes[i] = *found;
+    }
+    std::int64_t& positions = axes[spatial() - 1].window.positions;
+    positions = rounded(positions);
+    return axes;
+  }
+  [[nodiscard]] product_letters letters_of_class(const product_axes& axes) const {
+    return {"ngcx", channels_last(out(), in(), axes) ? "gotqc" : "gcqot", "gotnp"};
+  }
+  class_id result_of_class(const product_axes& axes, class_id wide, const pad_attribute& border) {
+    const product_letters letters = letters_of_class(axes);
+    const bool needs_none = border_of(y_, axes) == pad_attribute();
+    const class_id read =
+        needs_none ? windows(first_, {}, letters.right, axes) : windows(wide, border, letters.right, axes);
+    return contract(letters, axes, taps(letters.left, axes), read);
+  }
+
+  // Positions along an axis that reach all places of the image.
+  [[nodiscard]] std::int64_t positions_until_end(std::size_t i, const product_axis& axis) const {
+    if (!has_disjoint_windows(i)) return axis.window.positions;
+    return std::max(axis.window.positions, ceil_div(x_[axis_of(i)] + c_.pad_low[i], c_.stride[i]));
+  }
+  [[nodiscard]] double places_of_classes(const product_axes& axes) const {
+    auto places = static_cast<double>(x_[0] * x_[1]);
+    for (std::size_t i = 0; i < spatial(); ++i)
+      places *= static_cast<double>(positions_until_end(i, axes[i])) * static_cast<double>(c_.stride[i]);
+    return places;
+  }
+
+  // Their results as the image: behind each axis of positions one of the places that a stride passes, which are those
+  // of several classes, or phases and zeros behind them.
+  void put_side_by_side(std::span<const class_id> classes, const product_axes& axes) {
+    shape extents;                // of what is there
+    view_attribute read, number;  // of a class's result, of the classes' numbers
+    pad_attribute zeros;
+    view_attribute how;  // of the image
+    const shape result = extents_of("ngcx", axes);
+    int next = 0;
+    const auto push = [&](std::int64_t extent, bool is_read) {
+      read.strides[extents.rank()] = is_read ? result.stride(next++) : 0;
+      extents.push_back(extent);
+    };
+    for (const named_axis each : named("ngc", axes)) push(extent(each, axes), true);
+    int last_of[max_rank]{0, extents.rank() - 1};  // the innermost axis here of each of the image
+    std::int64_t classes_left = static_cast<std::int64_t>(classes.size());
+    for (std::size_t i = 0; i < spatial(); ++i) {
+      zeros.high[extents.rank()] = positions_until_end(i, axes[i]) - axes[i].window.positions;
+      push(axes[i].window.positions, true);
+      classes_left /= classes_along(i);
+      if (has_disjoint_windows(i)) {
+        zeros.high[extents.rank()] = c_.stride[i] - axes[i].phases;
+        push(axes[i].phases, axes[i].phases > 1);
+      } else if (c_.stride[i] > 1) {
+        number.strides[extents.rank()] = classes_left;
+        push(c_.stride[i], false);
+      }
+      last_of[axis_of(i)] = extents.rank() - 1;
+    }
+    const class_id made = bordered(chosen(classes, number, read, extents), zeros);
+    const shape whole = g_.extents(made);
+    for (int i = 0; i < x_.rank(); ++i) how.strides[i] = whole.stride(last_of[i]);
+    for (std::size_t i = 0; i < spatial(); ++i)
+      how.offset += has_disjoint_windows(i) ? c_.pad_low[i] * how.strides[axis_of(i)] : 0;
+    g_.merge(owner_, view(made, x_, how));
+  }
+  // Of each element what the class of that number has, or zero where that is none.
+  class_id chosen(std::span<const class_id> classes, const view_attribute& number, const view_attribute& read,
+                  const shape& extents) {
+    if (classes.size() == 1) return view(classes[0], extents, read);
+    const auto count = static_cast<std::int64_t>(classes.size());
+    const class_id numbers = g_.add(op::iota, dtype::i32, {count}, no_attribute{}, {}, reasons_);
+    class_list operands{view(numbers, extents, number)};
+    scalar_builder builder;
+    const scalar_ref wanted = builder.argument(0, dtype::i32);
+    std::optional<scalar_ref> value;
+    for (std::size_t i = classes.size(); i-- > 0;) {
+      scalar_ref own = builder.constant(0);
+      if (classes[i] != no_id) {
+        own = builder.argument(static_cast<int>(operands.size()), dtype::f32);
+        operands.push_back(view(classes[i], extents, read));
+      }
+      const scalar_ref next = builder.constant(static_cast<double>(i + 1), dtype::i32);
+      value = value ? builder.select(builder.binary(scalar_op::less, wanted, next), own, *value) : own;
+    }
+    return g_.add(op::map, dtype::f32, extents, map_attribute{builder.finish(*value)}, operands, reasons_);
+  }
+
+  // ---- what they are made of ----------------------------------------------------------------------------------------
 
   [[nodiscard]] std::size_t spatial() const { return static_cast<std::size_t>(c_.spatial); }
-  static bool is_in_fours(std::int64_t count) { return count % 4 == 0; }
+  [[nodiscard]] std::int64_t out() const { return w_[0] / c_.groups; }
+  [[nodiscard]] std::int64_t in() const { return w_[1]; }
+  // Among the axes of a tensor.
+  static int axis_of(std::size_t along) { return static_cast<int>(along) + 2; }
   // As many positions along the last axis as texels have, where that is not many more.
   [[nodiscard]] std::int64_t rounded(std::int64_t positions) const {
     const std::int64_t whole = ceil_div<std::int64_t>(positions, 4) * 4;
     return reads_texels_ && 4 * positions >= 3 * whole ? whole : positions;
   }
-  // With zeros behind the last axis.
-  class_id lengthened(class_id of, std::int64_t extent) {
+  [[nodiscard]] product_axes windows_of_image() const {
+    product_axes axes;
+    for (std::size_t i = 0; i < spatial(); ++i)
+      axes[i].window = {y_[axis_of(i)], w_[axis_of(i)], c_.stride[i], c_.dilation[i], c_.pad_low[i]};
+    return axes;
+  }
+  // Whether the filter's channels of results come last, as what is added up has no fours.
+  [[nodiscard]] bool channels_last(std::int64_t added, std::int64_t kept, const product_axes& axes) const {
+    for (std::size_t i = 0; i < spatial(); ++i) added *= axes[i].window.taps;
+    return added % 4 != 0 && kept % 4 == 0;
+  }
+
+  [[nodiscard]] named_axes named(std::string_view letters, const product_axes& axes) const {
+    constexpr std::string_view of_image = "tpqx";
+    named_axes found;
+    for (const char letter : letters) {
+      if (letter == 'g' && c_.groups == 1) continue;
+      const bool is_spatial = of_image.find(letter) != std::string_view::npos;
+      for (std::size_t i = 0; i < (is_spatial ? spatial() : 1); ++i) {
+        if (letter != 'q') found.push_back({letter == 'x' ? 'p' : letter, i});
+        if ((letter == 'q' || letter == 'x') && axes[i].phases > 1) found.push_back({'q', i});
+      }
+    }
+    return found;
+  }
+  [[nodiscard]] std::int64_t extent(const named_axis& axis, const product_axes& axes) const {
+    const product_axis& own = axes[axis.along];
+    switch (axis.letter) {
+      case 'n':
+        return x_[0];
+      case 'g':
+        return c_.groups;
+      case 'o':
+        return out();
+      case 'c':
+        return in();
+      case 't':
+        return own.window.taps;
+      case 'p':
+        return own.window.positions;
+      default:
+        return own.phases;
+    }
+  }
+  [[nodiscard]] shape extents_of(std::string_view letters, const product_axes& axes) const {
+    shape extents;
+    for (const named_axis& each : named(letters, axes)) extents.push_back(extent(each, axes));
+    return extents;
+  }
+  // Labels of the result come first, then those of what is added up.
+  [[nodiscard]] contract_attribute labels_of(const product_letters& letters, const product_axes& axes) const {
+    named_axes all = named(letters.result, axes);
+    contract_attribute product{.result_rank = static_cast<int>(all.size())};
+    const auto label = [&](std::string_view operand, std::uint8_t* to) {
+      for (const named_axis& each : named(operand, axes)) *to++ = static_cast<std::uint8_t>(append_once(all, 0, each));
+    };
+    label(letters.left, product.a), label(letters.right, product.b);
+    return product;
+  }
+
+  // Whether a tensor may have so many elements.
+  [[nodiscard]] bool fits(double elements) const {
+    return 4 * elements <= static_cast<double>(limits_.tensor_bytes) &&
+           elements <= static_cast<double>(shape::max_elements);
+  }
+  // All that a product reads, as copies of views, and its result.
+  [[nodiscard]] bool fits(const product_letters& letters, const product_axes& axes) const {
+    for (const std::string_view tensor : {letters.result, letters.left, letters.right}) {
+      double elements = 1;
+      for (const named_axis& each : named(tensor, axes)) elements *= static_cast<double>(extent(each, axes));
+      if (!fits(elements)) return false;
+    }
+    return contract_loops(labels_of(letters, axes), extents_of(letters.result, axes), extents_of(letters.left, axes),
+                          extents_of(letters.right, axes))
+        .fits;
+  }
+  [[nodiscard]] bool fits(const shape& extents, const pad_attribute& border) const {
+    double elements = 1;
+    for (int i = 0; i < extents.rank(); ++i)
+      elements *= static_cast<double>(extents[i]) + static_cast<double>(border.low[i] + border.high[i]);
+    return fits(elements);
+  }
+
+  // What the windows see beside an image; where they see anything there, longer so that a row has whole texels.
+  [[nodiscard]] pad_attribute border_of(const shape& image, const product_axes& axes) const {
+    pad_attribute border;
+    for (std::size_t i = 0; i < spatial(); ++i) {
+      border.low[axis_of(i)] = std::max<std::int64_t>(axes[i].window.low, 0);
+      border.high[axis_of(i)] = std::max<std::int64_t>(axes[i].window.end() - image[axis_of(i)], 0);
+    }
+    const int last = image.rank() - 1;
+    if (reads_texels_ && border != pad_attribute())
+      border.high[last] += -(border.low[last] + image[last] + border.high[last]) & 3;
+    return border;
+  }
+  // With zeros around it.
+  class_id bordered(class_id of, const pad_attribute& border) {
+    if (border == pad_attribute()) return of;
     shape extents = g_.extents(of);
-    const int last = extents.rank() - 1;
-    if (extents[last] == extent) return of;
+    for (int i = 0; i < extents.rank(); ++i) extents.set(i, extents[i] + border.low[i] + border.high[i]);
+    return g_.add(op::pad, dtype::f32, extents, border, std::span(&of, 1), reasons_);
+  }
+  class_id lengthened(class_id of, std::int64_t extent) {
     pad_attribute zeros;
-    zeros.high[last] = extent - extents[last];
-    extents.set(last, extent);
-    return g_.add(op::pad, dtype::f32, extents, zeros, std::span(&of, 1), reasons_);
+    const shape extents = g_.extents(of);
+    zeros.high[extents.rank() - 1] = extent - extents.last();
+    return bordered(of, zeros);
   }
   class_id view(class_id of, const shape& extents, view_attribute how) {
     for (int i = 0; i < extents.rank(); ++i) how.strides[i] = extents[i] == 1 ? 0 : how.strides[i];
     if (extents == g_.extents(of) && how == dense_view(extents)) return of;
-    return g_.add(op::view, dtype::f32, extents, how, std::span(&of, 1), reasons_);
+    return g_.add(op::view, g_[g_.find(of)].type, extents, how, std::span(&of, 1), reasons_);
   }
-  // The axis that counts groups times `each` as two.
-  class_id with_groups(class_id of, int axis, std::int64_t each) {
-    if (c_.groups == 1) return of;
-    shape extents;
-    const shape before = g_.extents(of);
-    for (int i = 0; i < before.rank(); ++i) {
-      if (i == axis) extents.push_back(c_.groups);
-      extents.push_back(i == axis ? each : before[i]);
-    }
-    return view(of, extents, dense_view(extents));
+  template <class Stride>
+  class_id view_by(const Stride& stride, std::int64_t offset, class_id of, std::string_view letters,
+                   const product_axes& axes) {
+    view_attribute how{.offset = offset};
+    const named_axes all = named(letters, axes);
+    for (std::size_t i = 0; i < all.size(); ++i) how.strides[i] = stride(all[i]);
+    return view(of, extents_of(letters, axes), how);
   }
-  // [groups if there are several, rows, columns, taps...] of a filter, or for a gradient of an image columns before
-  // rows and the taps backwards; the first of both may come last.
-  class_id filter(class_id of, bool by_input, bool is_last) {
-    const shape before = g_.extents(of);
-    shape extents;
-    view_attribute how;
-    const auto push = [&](std::int64_t extent, std::int64_t stride) {
-      how.strides[extents.rank()] = stride;
-      extents.push_back(extent);
+  // Of the filter.
+  class_id taps(std::string_view letters, const product_axes& axes) {
+    std::int64_t offset = 0;
+    for (std::size_t i = 0; i < spatial(); ++i) offset += axes[i].first * w_.stride(axis_of(i));
+    const auto stride = [&](const named_axis& axis) {
+      const std::int64_t along = w_.stride(axis_of(axis.along));
+      return axis.letter == 'g'   ? out() * w_.stride(0)
+             : axis.letter == 'o' ? w_.stride(0)
+             : axis.letter == 'c' ? w_.stride(1)
+             : axis.letter == 't' ? axes[axis.along].step * along
+                                  : along;
     };
-    const std::int64_t rows = before[0] / c_.groups;
-    const auto push_channels = [&](bool are_rows) {
-      push(are_rows ? rows : before[1], before.stride(are_rows ? 0 : 1));
-    };
-    if (c_.groups > 1) push(c_.groups, rows * before.stride(0));
-    if (!is_last) push_channels(!by_input);
-    push_channels(by_input);
-    for (int i = 2; i < before.rank(); ++i) {
-      how.offset += by_input ? (before[i] - 1) * before.stride(i) : 0;
-      push(before[i], by_input ? -before.stride(i) : before.stride(i));
-    }
-    if (is_last) push_channels(!by_input);
-    return view(of, extents, how);
+    return view_by(stride, offset, second_, letters, axes);
   }
-  // With zeros behind each element, so many that a stride is one step. None if that would be larger than a tensor may
-  // be.
-  std::optional<class_id> spread_out(class_id of) {
-    for (int i = 0; i < c_.spatial; ++i) {
-      if (c_.stride[i] == 1) continue;
-      const int axis = i + 2;
-      const shape extents = g_.extents(of);
-      const double bytes = static_cast<double>(extents.bytes(dtype::f32)) * static_cast<double>(c_.stride[i]);
-      if (bytes > static_cast<double>(most_bytes_)) return {};
-      // As rows of one element each, of which a border makes longer ones.
-      shape rows{1, 1, 1}, apart = extents;
-      for (int k = 0; k < extents.rank(); ++k) rows.set(k <= axis ? 0 : 2, rows[k <= axis ? 0 : 2] * extents[k]);
-      const class_id single = view(of, rows, dense_view(rows));
-      pad_attribute zeros;
-      zeros.high[1] = c_.stride[i] - 1;
-      rows.set(1, c_.stride[i]);
-      const class_id longer = g_.add(op::pad, dtype::f32, rows, zeros, std::span(&single, 1), reasons_);
-      apart.set(axis, extents[axis] * c_.stride[i]);
-      of = view(longer, apart, dense_view(apart));
-    }
-    return of;
-  }
-  // [groups if there are several, channels, taps..., images, positions...] of [images, channels, extents...], with
-  // zeros around it. None if that would be larger than a tensor may be.
-  std::optional<class_id> windows(class_id of, std::int64_t channels, std::span<const window_axis> axes) {
-    shape image = g_.extents(of);
-    auto elements = static_cast<double>(image[0] * image[1]);
-    pad_attribute border;
-    bool has_border = false;
-    for (std::size_t i = 0; i < axes.size(); ++i) {
-      const int axis = static_cast<int>(i) + 2;
-      border.low[axis] = std::max<std::int64_t>(axes[i].low, 0);
-      border.high[axis] = std::max<std::int64_t>(axes[i].end() - image[axis], 0);
-      has_border = has_border || border.low[axis] != 0 || border.high[axis] != 0;
-      image.set(axis, image[axis] + border.low[axis] + border.high[axis]);
-      elements *= static_cast<double>(axes[i].taps * axes[i].positions);
-    }
-    if (4 * elements > static_cast<double>(most_bytes_) || elements > static_cast<double>(shape::max_elements))
-      return {};
-    if (has_border) {
-      const int last = image.rank() - 1;
-      const std::int64_t more = reads_texels_ ? -image[last] & 3 : 0;  // then a row has whole texels
-      border.high[last] += more;
-      image.set(last, image[last] + more);
-      if (image.bytes(dtype::f32) > most_bytes_) return {};
-      of = g_.add(op::pad, dtype::f32, image, border, std::span(&of, 1), reasons_);
-    }
-    shape extents;
-    view_attribute how;
-    const auto push = [&](std::int64_t extent, std::int64_t stride) {
-      how.strides[extents.rank()] = stride;
-      extents.push_back(extent);
+  // Of images in that border.
+  class_id windows(class_id of, const pad_attribute& border, std::string_view letters, const product_axes& axes) {
+    const shape image = g_.extents(of);
+    std::int64_t offset = 0;
+    for (std::size_t i = 0; i < spatial(); ++i)
+      offset += (border.low[axis_of(i)] - axes[i].window.low) * image.stride(axis_of(i));
+    const auto stride = [&](const named_axis& axis) {
+      const window_axis& window = axes[axis.along].window;
+      const std::int64_t along = image.stride(axis_of(axis.along));
+      return axis.letter == 'n'   ? image.stride(0)
+             : axis.letter == 'g' ? image[1] / c_.groups * image.stride(1)
+             : axis.letter == 't' ? window.dilation * along
+             : axis.letter == 'p' ? window.stride * along
+                                  : image.stride(1);
     };
-    if (c_.groups > 1) push(c_.groups, channels * image.stride(1));
-    push(channels, image.stride(1));
-    for (std::size_t i = 0; i < axes.size(); ++i) {
-      const std::int64_t step = image.stride(static_cast<int>(i) + 2);
-      how.offset += (std::max<std::int64_t>(axes[i].low, 0) - axes[i].low) * step;
-      push(axes[i].taps, axes[i].dilation * step);
-    }
-    push(image[0], image.stride(0));
-    for (std::size_t i = 0; i < axes.size(); ++i)
-      push(axes[i].positions, axes[i].stride * image.stride(static_cast<int>(i) + 2));
-    return view(of, extents, how);
+    return view_by(stride, offset, of, letters, axes);
+  }
+  class_id contract(const product_letters& letters, const product_axes& axes, class_id left, class_id right) {
+    const class_id operands[] = {left, right};
+    return g_.add(op::contract, dtype::f32, extents_of(letters.result, axes), labels_of(letters, axes), operands,
+                  reasons_);
   }
 
   engine& g_;
   const class_id owner_, first_, second_;
   const convolution_attribute c_;
-  const std::int64_t most_bytes_;
+  const shape x_, w_, y_;
+  const region_limits limits_;
   const bool reads_texels_;
   const rule_mask reasons_;
 };

@@ -74,7 +74,8 @@ TEST(runtime_convolution, usual_sizes) {
     std::int64_t images, in, side, out, kernel, stride;
   };
   for (const sizes& s : {sizes{2, 8, 16, 8, 3, 1}, sizes{2, 6, 14, 8, 3, 1}, sizes{3, 4, 7, 4, 3, 1},
-                         sizes{1, 3, 24, 8, 7, 2}, sizes{2, 8, 8, 16, 1, 1}, sizes{2, 8, 9, 4, 1, 2}}) {
+                         sizes{1, 3, 24, 8, 7, 2}, sizes{2, 8, 8, 16, 1, 1}, sizes{2, 8, 9, 4, 1, 2},
+                         sizes{2, 8, 12, 8, 3, 2}, sizes{2, 8, 15, 4, 3, 2}, sizes{2, 4, 12, 8, 2, 2}}) {
     convolution_attribute c;
     for (int i = 0; i < 2; ++i) c.stride[i] = s.stride, c.pad_low[i] = c.pad_high[i] = s.kernel / 2;
     const std::int64_t out = (s.side + 2 * (s.kernel / 2) - s.kernel) / s.stride + 1;

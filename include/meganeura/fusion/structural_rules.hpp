@@ -258,7 +258,8 @@ struct widen_product : structural_rule<structural::widen_product, op::contract> 
   static void apply(implementation_pass& pass, enode_id id);
 };
 // A convolution, or a gradient of one, as a product that reads a view of the image in a border of zeros: windows of it,
-// which overlap. Gradients of an image of which not every place has the same taps, and channels each alone, are none.
+// which overlap. The gradient of an image with a stride is a product of each class of places that the same taps reach,
+// put side by side; where windows do not overlap, one of all taps. Channels each alone are none.
 struct convolution_to_contract : structural_rule<structural::convolution_to_contract, op::convolution> {
   static void apply(implementation_pass& pass, enode_id id);
 };
