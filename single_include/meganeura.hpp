@@ -7748,10 +7748,10 @@ struct spatial {
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// The names and defaults are PyTorch's, but for kernel, which has none there; numbers are of elements, along each
-/// axis. stride: from one window to the next. padding: zeros around x; padding_high: those behind, where they are not
-/// as many as before; -1: as many. dilation: from one element of the kernel to the next. groups: parts of the channels,
-/// each convolved with filters of its own. bias, of the layers: a number added to each channel; weight, bias_begin: how
-/// theirs begin.
+/// axis. stride: from one window to the next. padding: zeros around x, which infinite filters make NaN of on some
+/// devices; padding_high: those behind, where they are not as many as before; -1: as many. dilation: from one element
+/// of the kernel to the next. groups: parts of the channels, each convolved with filters of its own. bias, of the
+/// layers: a number added to each channel; weight, bias_begin: how theirs begin.
 struct conv_options {
   spatial kernel = 3, stride = 1, padding = 0, dilation = 1;
   int groups = 1;
@@ -16868,13 +16868,14 @@ struct matrix_shape {
 }
 
 /// How long a workgroup's part of a product on matrix units takes, in seconds of a multiprocessor that has no other,
-/// but for `registers` and `few`, which are a number and a share.
+/// but for `single`, `registers` and `few`, which are a factor, a number and a share.
 struct unit_costs {
   double once = 0;       // of the whole product, beside its launch: the first terms' way from memory
   double wait = 0;       // for memory, once for all steps that are on their way together
   double multiply = 0;   // a term of a result
   double load = 0;       // a term of a row or column of a subgroup's results, from workgroup memory
   double stage = 0;      // a term of a row, to workgroup memory
+  double single = 0;     // how much longer that takes of numbers that are loaded one by one, of 32 neighbours
   double registers = 0;  // an invocation's, beside sums and what is on its way
   double few = 0;        // how much more work takes that few subgroups share, for 16 / subgroups
   double exchange = 0;   // a result on its way out, of each slice
@@ -16921,9 +16922,9 @@ struct device_profile {
   double region_once = 0.8e-6;    // of a region, beside its launch
   double matrix_flops = 275e12;   // of products on matrix units whose operands are rounded to f16, at best
   // As measured on an H100.
-  unit_costs split{2.732e-6, 0.06e-6, 0.1e-12, 8e-12, 37e-12, 53.1, 0.87, 221.7e-12, 3e-9};
-  unit_costs rounded{2.351e-6, 0.1595e-6, 0.1e-12, 1.716e-12, 25.03e-12, 60.32, 0.6001, 215.8e-12, 0.8271e-9};
-  unit_costs half{0.55e-6, 0.3496e-6, 0.186e-12, 9.749e-12, 7.365e-12, 33.45, 0.03206, 105.1e-12, 0.5198e-9};
+  unit_costs split{2.732e-6, 0.06e-6, 0.1e-12, 8e-12, 37e-12, 2, 53.1, 0.87, 221.7e-12, 3e-9};
+  unit_costs rounded{2.351e-6, 0.1595e-6, 0.1e-12, 1.716e-12, 25.03e-12, 3, 60.32, 0.6001, 215.8e-12, 0.8271e-9};
+  unit_costs half{0.55e-6, 0.3496e-6, 0.186e-12, 9.749e-12, 7.365e-12, 0, 33.45, 0.03206, 105.1e-12, 0.5198e-9};
   std::int64_t split_terms = 512;  // least terms of a part of a split sum: fewer do not pay for storing it
   friend bool operator==(const device_profile&, const device_profile&) = default;
 };
@@ -27495,11 +27496,51 @@ inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95, .ove
   return best;
 }
 
+/// How kernels load four numbers of an operand: one by one, as neighbours that lie across two aligned groups, or as
+/// one.
+enum class four_reads : std::uint8_t { none, across, aligned };
+
+/// What `read` offers a product over `space` whose axes are in these groups (0 batch, 1 rows, 2 columns, 3 terms), of
+/// an operand with these rows: neighbours along the last axis of rows or of terms, with which those before it are
+/// merged where they can be.
+template <class GroupOf>
+[[nodiscard]] constexpr four_reads four_reads_of(const shape& space, const index_map& read, int rows,
+                                                 const GroupOf& group_of) {
+  auto found = four_reads::none;
+  for (const int group : {rows, 3}) {
+    int first = space.rank();  // of those that are merged
+    std::int64_t together = 1;
+    for (int axis = space.rank(); axis-- > 0;) {
+      if (group_of(axis) != group || space[axis] == 1) continue;
+      if (read.strides[axis] != together) break;
+      together *= space[axis], first = axis;
+    }
+    if (together % 4 != 0) continue;
+    bool is_aligned = read.offset % 4 == 0;
+    for (int axis = 0; axis < space.rank(); ++axis) {
+      const bool is_merged = group_of(axis) == group && axis >= first;
+      is_aligned = is_aligned && (is_merged || space[axis] == 1 || read.strides[axis] % 4 == 0);
+    }
+    found = std::max(found, is_aligned ? four_reads::aligned : four_reads::across);
+  }
+  return found;
+}
+[[nodiscard]] constexpr four_reads four_reads_of(const matmul_attribute& product, bool right) {
+  const int ends[] = {product.batch_axes, product.batch_axes + product.m_axes,
+                      product.batch_axes + product.m_axes + product.n_axes};
+  return four_reads_of(product.space, right ? product.b : product.a, right ? 2 : 1, [&](int axis) {
+    return axis < ends[0] ? 0 : axis < ends[1] ? 1 : axis < ends[2] ? 2 : 3;
+  });
+}
+
 /// `batch` products of [m, n] results, sums of k terms each. Where they are `paired` half of the columns are those of a
-/// second right operand, and a tile has as many of either.
+/// second right operand, and a tile has as many of either. Numbers of the left and of the right operand may have to be
+/// loaded one by one, such as those of windows of an image.
 struct product_extents {
   std::int64_t batch = 1, m = 1, n = 1, k = 1;
   bool paired = false;
+  bool single_left = false, single_right = false;
+  [[nodiscard]] constexpr bool has_single() const { return single_left || single_right; }
   friend auto operator<=>(const product_extents&, const product_extents&) = default;
 };
 
@@ -27565,6 +27606,8 @@ struct vector_tiles {
   found.n = extent(product.n_axes) * static_cast<std::int64_t>(product.sums());
   found.k = extent(product.k_axes);
   found.paired = product.paired;
+  found.single_left = four_reads_of(product, false) != four_reads::aligned;
+  found.single_right = !product.prepared && four_reads_of(product, true) != four_reads::aligned;
   return found;
 }
 
@@ -31683,7 +31726,14 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   const auto steps = static_cast<double>(ceil_div<std::int64_t>(k, s.tile_k));
   // Groups of four that invocations stage, each as many as any.
   const auto staged = [&](std::uint32_t rows) { return static_cast<double>(ceil_div(rows * s.tile_k / 4, threads)); };
-  const double groups = staged(s.tile_m) + staged(s.tile_n), rows = groups * threads * 4 / s.tile_k;
+  const double left = staged(s.tile_m), right = staged(s.tile_n), groups = left + right;
+  // Single loads of neighbours that are few reach many lines of memory for little (fitted to 440 times of windows of
+  // images on an H200, 29 November 2026; docs/performance.md).
+  const auto longer = [&](bool is_single, std::uint32_t side) {
+    return is_single ? 1.5 + costs.single * std::pow(32.0 / side, 1.5) : 1;
+  };
+  const double rows =
+      (left * longer(p.single_left, s.tile_m) + right * longer(p.single_right, s.tile_n)) * threads * 4 / s.tile_k;
   const double results = s.tile_m * s.tile_n;
   const double loaded = results / s.subgroup_m + results / s.subgroup_n;
   const double work = terms * (results * costs.multiply + loaded * costs.load) +
@@ -31743,7 +31793,8 @@ struct product_choice {
     const double busy = 2 * terms / (device.matmul_flops * share);
     return {std::max(busy, occupancy < 1 ? late : 0) + once, busy};
   }
-  const double seconds = 2 * terms / device.matmul_flops;
+  const double single = device.parallel && p.has_single() ? 1.5 : 1;  // by instructions, not measured
+  const double seconds = single * 2 * terms / device.matmul_flops;
   if (!device.parallel) {  // one after the other, in tiles of 16: what a thinner product leaves of them is wasted
     const double share = std::min(1.0, static_cast<double>(p.m) / 16) * std::min(1.0, static_cast<double>(p.n) / 16);
     return {seconds / share + device.product_once, seconds / share};
@@ -31786,6 +31837,8 @@ struct product_start {
                                                   const product_start& start = {}) {
   constexpr std::uint32_t shares[] = {1, 2, 3, 4, 6, 8};
   constexpr double error = 1.15;  // of the model, which was fitted to whole sums
+  // Windows of 1152 terms in four parts of 128x96x32: 29.2 us for 50.1 whole in 32x32x64.
+  const std::int64_t least_terms = device.split_terms / (p.has_single() ? 2 : 1);
   double least = otherwise.seconds;
   for (product_schedule s : product_schedules(arithmetic, p.k, device)) {
     if ((p.paired || start.statistics) && !fits_beside(s, start.statistics, p.paired, device)) continue;
@@ -31794,7 +31847,7 @@ struct product_start {
       s.parts = parts;
       // Pairs took as long in parts as both products.
       const bool is_one_of_few = s.depth == 1 && tiles * parts <= 2 * device.compute_units && !start.statistics &&
-                                 !p.paired && p.k >= parts * device.split_terms;
+                                 !p.paired && p.k >= parts * least_terms;
       if (parts > 1 && !is_one_of_few) break;
       if (!shares_terms(s, p.k, device)) continue;
       const double seconds = unit_time(s, p, device).alone + start_time(start, s, p, device).alone;
@@ -32788,7 +32841,10 @@ struct kernel_family<op::convolve> : implementation_family<op::convolve> {
     const shape& w = form == convolution_attribute::filter ? own : second;
     const shape& x = form == convolution_attribute::input ? own : first;
     const product_extents product = product_of(c.primitive, x, w, y);
-    const double flops = 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
+    // Each tap of each place is looked at, also where strides leave it nothing to read.
+    double flops = 2;
+    for (const std::int64_t extent : {product.batch, product.m, product.n, product.k})
+      flops *= static_cast<double>(extent);
     // Of a software device's product of texels a convolution, which loads every number by itself, is a sixteenth.
     constexpr double without_texels = 16;
     const double seconds = flops / device.matmul_flops * (device.prefers_texel_buffers ? without_texels : 1);
@@ -43160,11 +43216,24 @@ inline contract_loops loops_of(const engine& g, enode_id id) {
   return {g.get<contract_attribute>(id), of(g.node(id).owner), of(g.operand(id, 0)), of(g.operand(id, 1))};
 }
 
+// Of operand `side` of a product's nest, 1 or 2.
+[[nodiscard]] inline four_reads four_reads_of(const nest& loops, std::size_t side) {
+  return fusion::four_reads_of(loops.space, loops.accesses[side], static_cast<int>(side),
+                               [&](int axis) { return loops.group[axis]; });
+}
+// Of both.
+[[nodiscard]] inline four_reads four_reads_of(const nest& loops) {
+  return std::min(four_reads_of(loops, 1), four_reads_of(loops, 2));
+}
+
 // Of the nest of a product.
 inline product_extents extents_by_group(const nest& loops) {
   std::int64_t of_group[4] = {1, 1, 1, 1};
   for (int i = 0; i < loops.space.rank(); ++i) of_group[loops.group[i]] *= loops.space[i];
-  return {of_group[0], of_group[1], of_group[2], of_group[3]};
+  product_extents found{of_group[0], of_group[1], of_group[2], of_group[3]};
+  found.single_left = four_reads_of(loops, 1) != four_reads::aligned;
+  found.single_right = four_reads_of(loops, 2) != four_reads::aligned;
+  return found;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
@@ -44479,7 +44548,7 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 namespace detail {
 
 // Along one axis of an image: for each position and each tap the place position * stride + tap * dilation - low.
-struct window_axis {
+struct window_places {
   std::int64_t positions = 1, taps = 1, stride = 1, dilation = 1, low = 0;
   [[nodiscard]] std::int64_t end() const { return (positions - 1) * stride + (taps - 1) * dilation + 1 - low; }
 };
@@ -44487,7 +44556,7 @@ struct window_axis {
 // Along one axis of a product: windows of what is read, and the filter's taps that these meet, from `first` by `step`.
 // Taps that are phases are no terms of a sum: each has results of its own.
 struct product_axis {
-  window_axis window;
+  window_places window;
   std::int64_t first = 0, step = 1, phases = 1;
 };
 using product_axes = std::array<product_axis, max_spatial>;
@@ -44534,7 +44603,7 @@ class convolution_as_product {
 
   bool add_output() {
     product_axes axes = windows_of_image();
-    window_axis& last = axes[spatial() - 1].window;
+    window_places& last = axes[spatial() - 1].window;
     if (last.stride == 1) last.positions = rounded(last.positions);  // what comes of those behind the end is left out
     const product_letters letters{"ngop", channels_last(in(), out(), axes) ? "gcto" : "goct", "gctnp"};
     const pad_attribute border = border_of(x_, axes);
@@ -44566,12 +44635,15 @@ class convolution_as_product {
 
   // Places of an image that are alike by the stride see the same taps, at places of the output that are neighbours: a
   // product of each class of such places, none with more terms than these have taps. Where no place has two, one
-  // product has the results of all taps.
+  // product has the results of all taps; as also where there are more classes than one kernel reads, and the results of
+  // several taps are added up.
   bool add_image_gradient() {
-    std::int64_t count = 1;
+    const auto most = static_cast<std::int64_t>(std::min(limits_.buffers, limits_.accesses - 1));
+    std::int64_t count = 1, reached = 1;  // classes, and those that a tap reaches
     for (std::size_t i = 0; i < spatial(); ++i) {
-      count *= classes_along(i);
-      if (count > static_cast<std::int64_t>(std::min(limits_.buffers, limits_.accesses - 1))) return false;
+      const std::int64_t along = classes_along(i), common = std::gcd(c_.dilation[i], along);
+      count *= along, reached *= std::min(along / common, w_[axis_of(i)]);
+      if (reached > most || count > 256) return add_all_taps(most);
     }
     std::vector<std::optional<product_axes>> classes;
     pad_attribute border;
@@ -44580,13 +44652,14 @@ class convolution_as_product {
       if (!classes.back()) continue;
       const product_axes& axes = *classes.back();
       if (!fits(letters_of_class(axes), axes)) return false;
-      const pad_attribute own = border_of(y_, axes);
+      const pad_attribute own = seen_beside(y_, axes);
       for (int i = 0; i < max_rank; ++i) {
         border.low[i] = std::max(border.low[i], own.low[i]);
         border.high[i] = std::max(border.high[i], own.high[i]);
       }
     }
-    // They have the same positions and phases; the first tap reaches some places.
+    border = in_texels(y_, border);
+    // They have the same positions and phases; the first tap reaches places of one of them.
     const product_axes& any = **std::ranges::find_if(classes, [](const auto& axes) { return axes.has_value(); });
     if (!fits(y_, border) || !fits(places_of_classes(any))) return false;
     const class_id wide = bordered(first_, border);
@@ -44597,11 +44670,48 @@ class convolution_as_product {
     return true;
   }
 
+  // Each tap's results are added up to places, or with dilated taps the gradient is one without strides.
+  bool add_all_taps(std::int64_t most) {
+    convolution_as_product all = *this;
+    all.adds_up_ = true;
+    std::int64_t classes = 1, shares = 1;
+    for (std::size_t i = 0; i < spatial(); ++i) {
+      classes *= all.classes_along(i), shares *= all.shares_along(i);
+      if (classes > 1 || shares > most) return add_spread_out();
+    }
+    return all.add_image_gradient();
+  }
+  // With zeros between the output's gradient's elements.
+  bool add_spread_out() {
+    convolution_as_product spread = *this;
+    for (int i = 0; i < c_.spatial; ++i) {
+      spread.y_.set(i + 2, y_[i + 2] * c_.stride[i]);
+      spread.c_.stride[i] = 1;
+      if (!fits(spread.y_, {})) return false;
+    }
+    for (int i = 0; i < c_.spatial; ++i) spread.first_ = spread_out(spread.first_, i + 2, c_.stride[i]);
+    return spread.add_image_gradient();
+  }
+  // With zeros behind each element along an axis, so that so many are one.
+  class_id spread_out(class_id of, int axis, std::int64_t together) {
+    const shape before = g_.extents(of);
+    shape rows{1, 1, 1}, after = before;  // of one element each, of which a border makes longer ones
+    for (int i = 0; i < before.rank(); ++i) rows.set(i <= axis ? 0 : 2, rows[i <= axis ? 0 : 2] * before[i]);
+    pad_attribute zeros;
+    zeros.high[1] = together - 1;
+    after.set(axis, before[axis] * together);
+    return view(bordered(view(of, rows, dense_view(rows)), zeros), after, dense_view(after));
+  }
+
   // ---- gradients of an image by classes of places -------------------------------------------------------------------
 
   [[nodiscard]] bool has_disjoint_windows(std::size_t i) const {
     const std::int64_t count = w_[axis_of(i)];
-    return c_.stride[i] > 1 && (count == 1 || (c_.dilation[i] == 1 && count <= c_.stride[i]));
+    return c_.stride[i] > 1 && (count == 1 || (c_.dilation[i] == 1 && (count <= c_.stride[i] || adds_up_)));
+  }
+  // Of the taps: those that a stride passes once more.
+  [[nodiscard]] std::int64_t shares_along(std::size_t i) const {
+    return has_disjoint_windows(i) ? ceil_div(w_[axis_of(i)], c_.stride[i]) : 1;
   }
   [[nodiscard]] std::int64_t classes_along(std::size_t i) const { return has_disjoint_windows(i) ? 1 : c_.stride[i]; }
 
@@ -44615,7 +44725,7 @@ class convolution_as_product {
     for (std::int64_t tap = 0; tap < std::min(step, count); ++tap) {
       const std::int64_t distance = number + c_.pad_low[i] - tap * c_.dilation[i];
       if (distance % stride != 0) continue;
-      window_axis window{ceil_div(places, stride), ceil_div(count - tap, step), 1, c_.dilation[i] / common, 0};
+      window_places window{ceil_div(places, stride), ceil_div(count - tap, step), 1, c_.dilation[i] / common, 0};
       window.low = (window.taps - 1) * window.dilation - distance / stride;
       return product_axis{.window = window, .first = tap + (window.taps - 1) * step, .step = -step};
     }
@@ -44637,7 +44747,7 @@ class convolution_as_product {
   }
   class_id result_of_class(const product_axes& axes, class_id wide, const pad_attribute& border) {
     const product_letters letters = letters_of_class(axes);
-    const bool needs_none = border_of(y_, axes) == pad_attribute();
+    const bool needs_none = seen_beside(y_, axes) == pad_attribute();
     const class_id read =
         needs_none ? windows(first_, {}, letters.right, axes) : windows(wide, border, letters.right, axes);
     return contract(letters, axes, taps(letters.left, axes), read);
@@ -44646,7 +44756,8 @@ class convolution_as_product {
   // Positions along an axis that reach all places of the image.
   [[nodiscard]] std::int64_t positions_until_end(std::size_t i, const product_axis& axis) const {
     if (!has_disjoint_windows(i)) return axis.window.positions;
-    return std::max(axis.window.positions, ceil_div(x_[axis_of(i)] + c_.pad_low[i], c_.stride[i]));
+    return std::max(axis.window.positions + shares_along(i) - 1,
+                    ceil_div(x_[axis_of(i)] + c_.pad_low[i], c_.stride[i]));
   }
   [[nodiscard]] double places_of_classes(const product_axes& axes) const {
     auto places = static_cast<double>(x_[0] * x_[1]);
@@ -44656,40 +44767,64 @@ class convolution_as_product {
   }
 
   // Their results as the image: behind each axis of positions one of the places that a stride passes, which are those
-  // of several classes, or phases and zeros behind them.
+  // of several classes, or phases and zeros behind them. Of more phases than that what each stride's share of them has
+  // is added up.
   void put_side_by_side(std::span<const class_id> classes, const product_axes& axes) {
+    std::int64_t count = 1;
+    for (std::size_t i = 0; i < spatial(); ++i) count *= shares_along(i);
+    int last_of[max_rank]{};  // the innermost axis of what is there of each of the image
+    class_list shares;
+    for (std::int64_t number = 0; number < count; ++number)
+      shares.push_back(side_by_side(classes, axes, number, last_of));
+    const class_id made = count == 1 ? shares[0] : added_up(shares);
+    const shape whole = g_.extents(made);
+    view_attribute how;  // of the image
+    for (int i = 0; i < x_.rank(); ++i) how.strides[i] = whole.stride(last_of[i]);
+    for (std::size_t i = 0; i < spatial(); ++i)
+      how.offset += has_disjoint_windows(i) ? c_.pad_low[i] * how.strides[axis_of(i)] : 0;
+    g_.merge(owner_, view(made, x_, how));
+  }
+  class_id side_by_side(std::span<const class_id> classes, const product_axes& axes, std::int64_t share,
+                        int (&last_of)[max_rank]) {
     shape extents;                // of what is there
     view_attribute read, number;  // of a class's result, of the classes' numbers
     pad_attribute zeros;
-    view_attribute how;  // of the image
     const shape result = extents_of("ngcx", axes);
     int next = 0;
     const auto push = [&](std::int64_t extent, bool is_read) {
       read.strides[extents.rank()] = is_read ? result.stride(next++) : 0;
       extents.push_back(extent);
     };
-    for (const named_axis each : named("ngc", axes)) push(extent(each, axes), true);
-    int last_of[max_rank]{0, extents.rank() - 1};  // the innermost axis here of each of the image
+    for (const named_axis& each : named("ngc", axes)) push(extent(each, axes), true);
+    last_of[1] = extents.rank() - 1;
     std::int64_t classes_left = static_cast<std::int64_t>(classes.size());
     for (std::size_t i = 0; i < spatial(); ++i) {
-      zeros.high[extents.rank()] = positions_until_end(i, axes[i]) - axes[i].window.positions;
+      const std::int64_t down = share % shares_along(i), first = down * c_.stride[i];
+      share /= shares_along(i);
+      zeros.low[extents.rank()] = down;
+      zeros.high[extents.rank()] = positions_until_end(i, axes[i]) - axes[i].window.positions - down;
       push(axes[i].window.positions, true);
       classes_left /= classes_along(i);
       if (has_disjoint_windows(i)) {
-        zeros.high[extents.rank()] = c_.stride[i] - axes[i].phases;
-        push(axes[i].phases, axes[i].phases > 1);
+        const std::int64_t phases = std::min(axes[i].phases - first, c_.stride[i]);
+        zeros.high[extents.rank()] = c_.stride[i] - phases;
+        if (axes[i].phases > 1) read.offset += first * result.stride(next);
+        push(phases, axes[i].phases > 1);
       } else if (c_.stride[i] > 1) {
         number.strides[extents.rank()] = classes_left;
         push(c_.stride[i], false);
       }
       last_of[axis_of(i)] = extents.rank() - 1;
     }
-    const class_id made = bordered(chosen(classes, number, read, extents), zeros);
-    const shape whole = g_.extents(made);
-    for (int i = 0; i < x_.rank(); ++i) how.strides[i] = whole.stride(last_of[i]);
-    for (std::size_t i = 0; i < spatial(); ++i)
-      how.offset += has_disjoint_windows(i) ? c_.pad_low[i] * how.strides[axis_of(i)] : 0;
-    g_.merge(owner_, view(made, x_, how));
+    return bordered(chosen(classes, number, read, extents), zeros);
+  }
+  class_id added_up(const class_list& all) {
+    scalar_builder builder;
+    scalar_ref sum = builder.argument(0, dtype::f32);
+    for (std::size_t i = 1; i < all.size(); ++i)
+      sum = builder.binary(scalar_op::add, sum, builder.argument(static_cast<int>(i), dtype::f32));
+    const shape extents = g_.extents(all[0]);
+    return g_.add(op::map, dtype::f32, extents, map_attribute{builder.finish(sum)}, all, reasons_);
   }
   // Of each element what the class of that number has, or zero where that is none.
   class_id chosen(std::span<const class_id> classes, const view_attribute& number, const view_attribute& read,
@@ -44808,17 +44943,24 @@ class convolution_as_product {
     return fits(elements);
   }
 
-  // What the windows see beside an image; where they see anything there, longer so that a row has whole texels.
-  [[nodiscard]] pad_attribute border_of(const shape& image, const product_axes& axes) const {
+  // What the windows see beside an image.
+  [[nodiscard]] pad_attribute seen_beside(const shape& image, const product_axes& axes) const {
     pad_attribute border;
     for (std::size_t i = 0; i < spatial(); ++i) {
       border.low[axis_of(i)] = std::max<std::int64_t>(axes[i].window.low, 0);
       border.high[axis_of(i)] = std::max<std::int64_t>(axes[i].window.end() - image[axis_of(i)], 0);
     }
+    return border;
+  }
+  // If there is any, longer so that a row has whole texels.
+  [[nodiscard]] pad_attribute in_texels(const shape& image, pad_attribute border) const {
     const int last = image.rank() - 1;
     if (reads_texels_ && border != pad_attribute())
       border.high[last] += -(border.low[last] + image[last] + border.high[last]) & 3;
     return border;
+  }
+  [[nodiscard]] pad_attribute border_of(const shape& image, const product_axes& axes) const {
+    return in_texels(image, seen_beside(image, axes));
   }
   // With zeros around it.
   class_id bordered(class_id of, const pad_attribute& border) {
@@ -44867,7 +45009,7 @@ class convolution_as_product {
     for (std::size_t i = 0; i < spatial(); ++i)
       offset += (border.low[axis_of(i)] - axes[i].window.low) * image.stride(axis_of(i));
     const auto stride = [&](const named_axis& axis) {
-      const window_axis& window = axes[axis.along].window;
+      const window_places& window = axes[axis.along].window;
       const std::int64_t along = image.stride(axis_of(axis.along));
       return axis.letter == 'n'   ? image.stride(0)
              : axis.letter == 'g' ? image[1] / c_.groups * image.stride(1)
@@ -44884,12 +45026,12 @@ class convolution_as_product {
   }
 
   engine& g_;
-  const class_id owner_, first_, second_;
-  const convolution_attribute c_;
-  const shape x_, w_, y_;
-  const region_limits limits_;
-  const bool reads_texels_;
-  const rule_mask reasons_;
+  class_id owner_, first_, second_;
+  convolution_attribute c_;
+  shape x_, w_, y_;
+  region_limits limits_;
+  bool reads_texels_, adds_up_ = false;
+  rule_mask reasons_;
 };
 
 MEGANEURA_INLINE void convolution_to_contract::apply(implementation_pass& pass, enode_id id) {
@@ -45071,29 +45213,6 @@ inline const char* read_through(const engine& g, enode_id copy, dtype type, nest
 // Whether matrix units can read f16 operands where they lie.
 [[nodiscard]] inline bool is_read_in_eights(const nest& loops) {
   return lies_in_groups(8, loops, loops.accesses[1], {1, 3}) && lies_in_groups(8, loops, loops.accesses[2], {2, 3});
-}
-
-// How kernels on multiply-add can read both operands as texels: each number by itself, groups of four that lie across
-// two of them, or aligned ones.
-enum class texel_reads : std::uint8_t { none, across, aligned };
-[[nodiscard]] inline texel_reads texel_reads_of(const nest& loops) {
-  auto found = texel_reads::aligned;
-  for (const std::size_t side : {1u, 2u}) {
-    nest own = loops;
-    own.accesses = {loops.accesses[side]};
-    normalise(own);
-    const index_map& read = own.accesses[0];
-    const int rows = static_cast<int>(side);
-    if (lies_in_groups(4, own, read, {rows, 3})) continue;
-    bool is_contiguous = false;
-    for (const int group : {rows, 3}) {
-      int last = own.space.rank() - 1;
-      while (last >= 0 && own.group[last] != group) --last;
-      is_contiguous = is_contiguous || (last >= 0 && read.strides[last] == 1 && own.space[last] % 4 == 0);
-    }
-    found = std::min(found, is_contiguous ? texel_reads::across : texel_reads::none);
-  }
-  return found;
 }
 
 inline product_start start_of(const matmul_attribute& product, const device_profile& device) {
@@ -45301,7 +45420,7 @@ MEGANEURA_INLINE void kernel_family<op::matmul>::make(implementation_pass& pass,
     pass.note_applied(making(op::matmul));
     // Reading through a view that leaves no unit stride, or no texels, competes with copying the operand first.
     const bool leaves_texels = pass.device().prefers_texel_buffers && has(read.reasons, structural::matmul_view) &&
-                               texel_reads_of(read.loops) < texel_reads_of(product.loops);
+                               four_reads_of(read.loops) < four_reads_of(product.loops);
     if (stored == type && (read.strided || problem || leaves_texels))
       (void)emit_matmul(pass, owner,
                         {.loops = product.loops,
@@ -45370,12 +45489,10 @@ MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, en
                                                              const device_profile& device) {
   const auto& product = g.get<matmul_attribute>(id);
   double bytes = bytes_of(g, g.find(g.node(id).owner)) * static_cast<double>(1 + product.further.size());
-  bool reads_windows = false;  // whose places each invocation works out, term by term
   for (const index_map* read : {&product.a, &product.b}) {
     const class_id source = g.operand(id, static_cast<std::size_t>(read->source));
     const auto whole = static_cast<double>(g.extents(source).elements());
     const double all = touched(*read, product.space), elements = std::min(all, whole);
-    reads_windows = reads_windows || all > whole;
     if (product.prepared && read == &product.b) continue;  // nothing of that is read
     bytes += bytes_of(g[source].type, elements) * (has_unit_stride(*read, product.space) ? 1 : device.strided_read);
   }
@@ -45391,15 +45508,11 @@ MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, en
   const double extra =
       epilogue_cost(g, id, finish ? *finish : product.finish, product.space, product.k_axes, device, bytes);
   kernel_time sums = product_time(product, device);
-  // By the instructions of a tile's loads beside those of its products; not measured.
-  const bool splits = product.schedule.arithmetic == product_arithmetic::split;
-  const double longer_for_windows = product.schedule.is_on_units() && !splits ? 2 : 1.5;
-  if (reads_windows && device.parallel) sums.alone *= longer_for_windows, sums.busy *= longer_for_windows;
   // Of operands that are no texels each invocation loads every number by itself: 1.7 GFLOP/s for 13.7 on lavapipe.
   constexpr double without_texels = 8, across_texels = 1.5;
   if (device.prefers_texel_buffers) {
-    const texel_reads read = texel_reads_of(to_nest(product));
-    const double longer = read == texel_reads::none ? without_texels : read == texel_reads::across ? across_texels : 1;
+    const four_reads read = std::min(fusion::four_reads_of(product, false), fusion::four_reads_of(product, true));
+    const double longer = read == four_reads::none ? without_texels : read == four_reads::across ? across_texels : 1;
     sums.alone *= longer, sums.busy *= longer;
   }
   // Of such operands half is read and nothing looked at or rounded: 128x576x1536 took 9.7 us for 10.8, 128x1536x576
@@ -47904,7 +48017,9 @@ inline std::int64_t best_parts(implementation_pass& pass, const nest& loops, std
   const auto results = static_cast<double>(whole.batch * whole.m * whole.n);
   const auto seconds = [&](std::int64_t parts) {
     const double bytes = parts == 1 ? 0 : 2 * 4 * results * static_cast<double>(parts);
-    return pass.best({whole.batch * parts, whole.m, whole.n, whole.k / parts}).seconds + bytes / device.bandwidth;
+    product_extents each = whole;
+    each.batch *= parts, each.k /= parts;
+    return pass.best(each).seconds + bytes / device.bandwidth;
   };
   std::int64_t best = 1;
   double least = seconds(1);
@@ -47918,17 +48033,22 @@ inline std::int64_t best_parts(implementation_pass& pass, const nest& loops, std
 }
 
 // The same for sums that one workgroup each would add up, at most `extent`; a number of parts that are equally long,
-// if there is one near.
+// if there is one near. A workgroup has its share of the bandwidth, and one more kernel adds up the parts: rows of
+// 4,096 in two parts took 6.2 us on an H200, which a norm of such rows takes in one kernel of 4.5.
 inline std::int64_t parts_of_rows(std::int64_t rows, std::int64_t length, std::int64_t extent,
                                   const device_profile& device) {
   const auto parallel = static_cast<double>(rows * std::min<std::int64_t>(length, 1024));
   if (parallel >= device.full_occupancy) return 1;
   const std::int64_t wanted =
       std::min({2 * std::int64_t{device.compute_units} / rows, length / (4 * device.split_terms), extent});
+  if (wanted <= 1) return 1;
+  const double of_row = 4 * static_cast<double>(length) * device.compute_units / device.bandwidth;
+  const double saved = of_row - of_row / static_cast<double>(wanted);
+  if (saved < device.launch.alone() + device.region_once) return 1;
   for (std::int64_t parts = wanted; parts > wanted / 2; --parts) {
     if (extent % parts == 0) return parts;
   }
-  return std::max<std::int64_t>(1, wanted);
+  return wanted;
 }
 
 // An operand with the axis of `label` as two, (parts, rest), and its labels: label 0 is the part, the others move up.

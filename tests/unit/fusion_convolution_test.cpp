@@ -24,17 +24,6 @@ std::size_t count(const graph& g, op kind) {
   return found;
 }
 
-// Kernels of an image's gradient would read more classes of places than they do at once.
-bool has_too_many_classes(const convolution_attribute& c, const support::convolution_sizes& all) {
-  std::int64_t classes = 1;
-  for (int i = 0; i < c.spatial; ++i) {
-    const std::int64_t taps = all.w[i + 2];
-    const bool is_disjoint = taps == 1 || (c.dilation[i] == 1 && taps <= c.stride[i]);
-    classes *= is_disjoint ? 1 : c.stride[i];
-  }
-  return c.form == convolution_attribute::input && classes > 10;
-}
-
 std::size_t applied_of(const fusion::optimize_report& report) {
   return samples::applied(report, "convolution_to_contract");
 }
@@ -57,7 +46,7 @@ TEST(fusion_convolution, every_geometry_is_a_product) {
       fusion::optimize_report report;
       samples::expect_equal(g, fusion::optimize(g, options, &report), "seed " + std::to_string(seed));
       const bool is_apart = c.groups > 1 && all.w[0] == c.groups && all.w[1] == 1;
-      const bool expected = !is_apart && !(spatial == 3 && c.groups > 1) && !has_too_many_classes(c, all);
+      const bool expected = !is_apart && !(spatial == 3 && c.groups > 1);
       if (spatial < 3 || !expected) {
         EXPECT_EQ(applied_of(report), expected ? 1u : 0u) << "seed " << seed;
       }
@@ -140,13 +129,40 @@ TEST(fusion_convolution, gradients_of_strided_images_multiply_as_often_as_the_co
   }
 }
 
-TEST(fusion_convolution, too_many_classes_are_no_products) {
+// Strides of 4 with 4 dilated taps reach one class of 16.
+TEST(fusion_convolution, classes_that_no_tap_reaches_do_not_count) {
+  convolution_attribute c{.form = convolution_attribute::input};
+  for (int i = 0; i < 2; ++i) c.stride[i] = 4, c.dilation[i] = 4, c.pad_low[i] = 1;
+  const graph g = support::convolution_graph(c, {{2, 4, 16, 15}, {8, 4, 2, 2}, {2, 8, 4, 3}});
+  const graph plan = fusion::optimize(g, without_convolve(false));
+  EXPECT_EQ(count(plan, op::matmul), 1u);
+  samples::expect_equal(g, plan, "one class");
+}
+
+// Of all taps, whose results are added up: 16 classes, and 160 of a window of sound. Dilated, with zeros between the
+// elements of the output's gradient.
+TEST(fusion_convolution, too_many_classes_are_one_product) {
+  convolution_attribute dilated{.form = convolution_attribute::input, .spatial = 1};
+  dilated.stride[0] = 12, dilated.dilation[0] = 5, dilated.pad_low[0] = 3;
+  const graph apart = support::convolution_graph(dilated, {{2, 4, 80}, {8, 4, 13}, {2, 8, 2}});
+  const graph zeros = fusion::optimize(apart, without_convolve(false));
+  EXPECT_EQ(count(zeros, op::matmul), 1u);
+  samples::expect_equal(apart, zeros, "12 classes");
   const graph g = square_gradient(5, 4, 16, 2);
-  fusion::optimize_report report;
-  const graph plan = fusion::optimize(g, {}, &report);
-  EXPECT_EQ(applied_of(report), 0u);
-  EXPECT_EQ(count(plan, op::convolve), 1u);
+  const graph plan = fusion::optimize(g, without_convolve(false));
+  EXPECT_EQ(count(plan, op::matmul), 1u);
   samples::expect_equal(g, plan, "16 classes");
+  convolution_attribute c{.form = convolution_attribute::input, .spatial = 1};
+  c.stride[0] = 160, c.pad_low[0] = 200;
+  const graph sound = support::convolution_graph(c, {{1, 2, 1200}, {4, 2, 400}, {1, 4, 7}});
+  for (const bool texels : {false, true}) {
+    const graph one = fusion::optimize(sound, without_convolve(texels));
+    ASSERT_EQ(count(one, op::matmul), 1u);
+    for (node_id id{0}; id < one.size(); ++id) {
+      if (one[id].kind == op::matmul) EXPECT_LE(one.get<matmul_attribute>(id).space.elements(), 2 * 4 * 400 * 8);
+    }
+    samples::expect_equal(sound, one, "160 classes");
+  }
 }
 
 // Positions that are rounded up to whole texels count as well.

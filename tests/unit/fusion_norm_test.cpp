@@ -148,6 +148,22 @@ TEST(fusion_norm, spellings_are_one_kernel) {
 }
 
 // One for the loss and gradients of rows, and one for what weights add up over rows, which is another order.
+// On a processor of graphics, whose workgroups are too few for such rows: parts of these would be one kernel more.
+TEST(fusion_norm, few_rows_are_one_kernel_where_parts_save_less_than_that_costs) {
+  for (const std::int64_t length : {1024, 4096, 10240}) {
+    graph g;
+    const node_id x = input(g, {32, length});
+    g.add_output("y", normalised(g, x));
+    EXPECT_EQ(samples::kernel_count(fusion::optimize(g)), 1u) << length;
+  }
+  graph g;
+  const node_id x = input(g, {4, 1'000'000});
+  g.add_output("y", g.reduce(reduce_kind::sum, x, columns));
+  fusion::optimize_report report;
+  (void)fusion::optimize(g, {.explain = true}, &report);
+  EXPECT_NE(report.explain.find("split_reduce"), std::string::npos);
+}
+
 TEST(fusion_norm, gradients_are_few_kernels) {
   fusion::optimize_options options;
   options.device.launch = {1, 1};

@@ -170,13 +170,15 @@ tuned_products some() {
   products.set(size, precision::exact, on_units);
   products.set({2, 64, 576, 1536}, precision::fast, {product_arithmetic::rounded, 64, 32, 64, 16, 32, 4, 3});
   products.set({1, 5, 7, 9}, precision::exact, {});
+  products.set({.m = 5, .n = 7, .k = 9, .single_right = true}, precision::exact, on_units);
   return products;
 }
 
 std::vector<std::string> rows_of(const tuned_products& products) {
   std::vector<std::string> rows;
   products.each([&](const fusion::product_extents& p, precision wanted, const product_schedule& s) {
-    rows.push_back(fmt::format("{} {} {} {} {} {}", static_cast<int>(wanted), p.batch, p.m, p.n, p.k, to_string(s)));
+    rows.push_back(fmt::format("{} {} {} {} {} {} {} {}", static_cast<int>(wanted), p.batch, p.m, p.n, p.k,
+                               p.single_left, p.single_right, to_string(s)));
   });
   return rows;
 }
@@ -190,7 +192,7 @@ TEST(runtime_tune, a_file_gives_what_was_saved) {
   const auto found = load_tuned(path, gpu);
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(rows_of(*found), rows_of(some()));
-  EXPECT_EQ(found->size(), 3u);
+  EXPECT_EQ(found->size(), 4u);
 }
 
 TEST(runtime_tune, a_file_of_another_device_is_left_alone_and_a_damaged_one_refused) {

@@ -29,13 +29,14 @@ struct matrix_shape {
 }
 
 /// How long a workgroup's part of a product on matrix units takes, in seconds of a multiprocessor that has no other,
-/// but for `registers` and `few`, which are a number and a share.
+/// but for `single`, `registers` and `few`, which are a factor, a number and a share.
 struct unit_costs {
   double once = 0;       // of the whole product, beside its launch: the first terms' way from memory
   double wait = 0;       // for memory, once for all steps that are on their way together
   double multiply = 0;   // a term of a result
   double load = 0;       // a term of a row or column of a subgroup's results, from workgroup memory
   double stage = 0;      // a term of a row, to workgroup memory
+  double single = 0;     // how much longer that takes of numbers that are loaded one by one, of 32 neighbours
   double registers = 0;  // an invocation's, beside sums and what is on its way
   double few = 0;        // how much more work takes that few subgroups share, for 16 / subgroups
   double exchange = 0;   // a result on its way out, of each slice
@@ -82,9 +83,9 @@ struct device_profile {
   double region_once = 0.8e-6;    // of a region, beside its launch
   double matrix_flops = 275e12;   // of products on matrix units whose operands are rounded to f16, at best
   // As measured on an H100.
-  unit_costs split{2.732e-6, 0.06e-6, 0.1e-12, 8e-12, 37e-12, 53.1, 0.87, 221.7e-12, 3e-9};
-  unit_costs rounded{2.351e-6, 0.1595e-6, 0.1e-12, 1.716e-12, 25.03e-12, 60.32, 0.6001, 215.8e-12, 0.8271e-9};
-  unit_costs half{0.55e-6, 0.3496e-6, 0.186e-12, 9.749e-12, 7.365e-12, 33.45, 0.03206, 105.1e-12, 0.5198e-9};
+  unit_costs split{2.732e-6, 0.06e-6, 0.1e-12, 8e-12, 37e-12, 2, 53.1, 0.87, 221.7e-12, 3e-9};
+  unit_costs rounded{2.351e-6, 0.1595e-6, 0.1e-12, 1.716e-12, 25.03e-12, 3, 60.32, 0.6001, 215.8e-12, 0.8271e-9};
+  unit_costs half{0.55e-6, 0.3496e-6, 0.186e-12, 9.749e-12, 7.365e-12, 0, 33.45, 0.03206, 105.1e-12, 0.5198e-9};
   std::int64_t split_terms = 512;  // least terms of a part of a split sum: fewer do not pay for storing it
   friend bool operator==(const device_profile&, const device_profile&) = default;
 };

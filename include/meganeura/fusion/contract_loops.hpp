@@ -5,6 +5,7 @@
 #include <meganeura/fusion/product_tiles.hpp>
 #include <meganeura/fusion/structural_rules.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -71,11 +72,24 @@ inline contract_loops loops_of(const engine& g, enode_id id) {
   return {g.get<contract_attribute>(id), of(g.node(id).owner), of(g.operand(id, 0)), of(g.operand(id, 1))};
 }
 
+// Of operand `side` of a product's nest, 1 or 2.
+[[nodiscard]] inline four_reads four_reads_of(const nest& loops, std::size_t side) {
+  return fusion::four_reads_of(loops.space, loops.accesses[side], static_cast<int>(side),
+                               [&](int axis) { return loops.group[axis]; });
+}
+// Of both.
+[[nodiscard]] inline four_reads four_reads_of(const nest& loops) {
+  return std::min(four_reads_of(loops, 1), four_reads_of(loops, 2));
+}
+
 // Of the nest of a product.
 inline product_extents extents_by_group(const nest& loops) {
   std::int64_t of_group[4] = {1, 1, 1, 1};
   for (int i = 0; i < loops.space.rank(); ++i) of_group[loops.group[i]] *= loops.space[i];
-  return {of_group[0], of_group[1], of_group[2], of_group[3]};
+  product_extents found{of_group[0], of_group[1], of_group[2], of_group[3]};
+  found.single_left = four_reads_of(loops, 1) != four_reads::aligned;
+  found.single_right = four_reads_of(loops, 2) != four_reads::aligned;
+  return found;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail

@@ -21,7 +21,7 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 namespace detail {
 
 // Along one axis of an image: for each position and each tap the place position * stride + tap * dilation - low.
-struct window_axis {
+struct window_places {
   std::int64_t positions = 1, taps = 1, stride = 1, dilation = 1, low = 0;
   [[nodiscard]] std::int64_t end() const { return (positions - 1) * stride + (taps - 1) * dilation + 1 - low; }
 };
@@ -29,7 +29,7 @@ struct window_axis {
 // Along one axis of a product: windows of what is read, and the filter's taps that these meet, from `first` by `step`.
 // Taps that are phases are no terms of a sum: each has results of its own.
 struct product_axis {
-  window_axis window;
+  window_places window;
   std::int64_t first = 0, step = 1, phases = 1;
 };
 using product_axes = std::array<product_axis, max_spatial>;
@@ -76,7 +76,7 @@ class convolution_as_product {
 
   bool add_output() {
     product_axes axes = windows_of_image();
-    window_axis& last = axes[spatial() - 1].window;
+    window_places& last = axes[spatial() - 1].window;
     if (last.stride == 1) last.positions = rounded(last.positions);  // what comes of those behind the end is left out
     const product_letters letters{"ngop", channels_last(in(), out(), axes) ? "gcto" : "goct", "gctnp"};
     const pad_attribute border = border_of(x_, axes);
@@ -108,12 +108,15 @@ class convolution_as_product {
 
   // Places of an image that are alike by the stride see the same taps, at places of the output that are neighbours: a
   // product of each class of such places, none with more terms than these have taps. Where no place has two, one
-  // product has the results of all taps.
+  // product has the results of all taps; as also where there are more classes than one kernel reads, and the results of
+  // several taps are added up.
   bool add_image_gradient() {
-    std::int64_t count = 1;
+    const auto most = static_cast<std::int64_t>(std::min(limits_.buffers, limits_.accesses - 1));
+    std::int64_t count = 1, reached = 1;  // classes, and those that a tap reaches
     for (std::size_t i = 0; i < spatial(); ++i) {
-      count *= classes_along(i);
-      if (count > static_cast<std::int64_t>(std::min(limits_.buffers, limits_.accesses - 1))) return false;
+      const std::int64_t along = classes_along(i), common = std::gcd(c_.dilation[i], along);
+      count *= along, reached *= std::min(along / common, w_[axis_of(i)]);
+      if (reached > most || count > 256) return add_all_taps(most);
     }
     std::vector<std::optional<product_axes>> classes;
     pad_attribute border;
@@ -122,13 +125,14 @@ class convolution_as_product {
       if (!classes.back()) continue;
       const product_axes& axes = *classes.back();
       if (!fits(letters_of_class(axes), axes)) return false;
-      const pad_attribute own = border_of(y_, axes);
+      const pad_attribute own = seen_beside(y_, axes);
       for (int i = 0; i < max_rank; ++i) {
         border.low[i] = std::max(border.low[i], own.low[i]);
         border.high[i] = std::max(border.high[i], own.high[i]);
       }
     }
-    // They have the same positions and phases; the first tap reaches some places.
+    border = in_texels(y_, border);
+    // They have the same positions and phases; the first tap reaches places of one of them.
     const product_axes& any = **std::ranges::find_if(classes, [](const auto& axes) { return axes.has_value(); });
     if (!fits(y_, border) || !fits(places_of_classes(any))) return false;
     const class_id wide = bordered(first_, border);
@@ -139,11 +143,48 @@ class convolution_as_product {
     return true;
   }
 
+  // Each tap's results are added up to places, or with dilated taps the gradient is one without strides.
+  bool add_all_taps(std::int64_t most) {
+    convolution_as_product all = *this;
+    all.adds_up_ = true;
+    std::int64_t classes = 1, shares = 1;
+    for (std::size_t i = 0; i < spatial(); ++i) {
+      classes *= all.classes_along(i), shares *= all.shares_along(i);
+      if (classes > 1 || shares > most) return add_spread_out();
+    }
+    return all.add_image_gradient();
+  }
+  // With zeros between the output's gradient's elements.
+  bool add_spread_out() {
+    convolution_as_product spread = *this;
+    for (int i = 0; i < c_.spatial; ++i) {
+      spread.y_.set(i + 2, y_[i + 2] * c_.stride[i]);
+      spread.c_.stride[i] = 1;
+      if (!fits(spread.y_, {})) return false;
+    }
+    for (int i = 0; i < c_.spatial; ++i) spread.first_ = spread_out(spread.first_, i + 2, c_.stride[i]);
+    return spread.add_image_gradient();
+  }
+  // With zeros behind each element along an axis, so that so many are one.
+  class_id spread_out(class_id of, int axis, std::int64_t together) {
+    const shape before = g_.extents(of);
+    shape rows{1, 1, 1}, after = before;  // of one element each, of which a border makes longer ones
+    for (int i = 0; i < before.rank(); ++i) rows.set(i <= axis ? 0 : 2, rows[i <= axis ? 0 : 2] * before[i]);
+    pad_attribute zeros;
+    zeros.high[1] = together - 1;
+    after.set(axis, before[axis] * together);
+    return view(bordered(view(of, rows, dense_view(rows)), zeros), after, dense_view(after));
+  }
+
   // ---- gradients of an image by classes of places -------------------------------------------------------------------
 
   [[nodiscard]] bool has_disjoint_windows(std::size_t i) const {
     const std::int64_t count = w_[axis_of(i)];
-    return c_.stride[i] > 1 && (count == 1 || (c_.dilation[i] == 1 && count <= c_.stride[i]));
+    return c_.stride[i] > 1 && (count == 1 || (c_.dilation[i] == 1 && (count <= c_.stride[i] || adds_up_)));
+  }
+  // Of the taps: those that a stride passes once more.
+  [[nodiscard]] std::int64_t shares_along(std::size_t i) const {
+    return has_disjoint_windows(i) ? ceil_div(w_[axis_of(i)], c_.stride[i]) : 1;
   }
   [[nodiscard]] std::int64_t classes_along(std::size_t i) const { return has_disjoint_windows(i) ? 1 : c_.stride[i]; }
 
@@ -157,7 +198,7 @@ class convolution_as_product {
     for (std::int64_t tap = 0; tap < std::min(step, count); ++tap) {
       const std::int64_t distance = number + c_.pad_low[i] - tap * c_.dilation[i];
       if (distance % stride != 0) continue;
-      window_axis window{ceil_div(places, stride), ceil_div(count - tap, step), 1, c_.dilation[i] / common, 0};
+      window_places window{ceil_div(places, stride), ceil_div(count - tap, step), 1, c_.dilation[i] / common, 0};
       window.low = (window.taps - 1) * window.dilation - distance / stride;
       return product_axis{.window = window, .first = tap + (window.taps - 1) * step, .step = -step};
     }
@@ -179,7 +220,7 @@ class convolution_as_product {
   }
   class_id result_of_class(const product_axes& axes, class_id wide, const pad_attribute& border) {
     const product_letters letters = letters_of_class(axes);
-    const bool needs_none = border_of(y_, axes) == pad_attribute();
+    const bool needs_none = seen_beside(y_, axes) == pad_attribute();
     const class_id read =
         needs_none ? windows(first_, {}, letters.right, axes) : windows(wide, border, letters.right, axes);
     return contract(letters, axes, taps(letters.left, axes), read);
@@ -188,7 +229,8 @@ class convolution_as_product {
   // Positions along an axis that reach all places of the image.
   [[nodiscard]] std::int64_t positions_until_end(std::size_t i, const product_axis& axis) const {
     if (!has_disjoint_windows(i)) return axis.window.positions;
-    return std::max(axis.window.positions, ceil_div(x_[axis_of(i)] + c_.pad_low[i], c_.stride[i]));
+    return std::max(axis.window.positions + shares_along(i) - 1,
+                    ceil_div(x_[axis_of(i)] + c_.pad_low[i], c_.stride[i]));
   }
   [[nodiscard]] double places_of_classes(const product_axes& axes) const {
     auto places = static_cast<double>(x_[0] * x_[1]);
@@ -198,40 +240,64 @@ class convolution_as_product {
   }
 
   // Their results as the image: behind each axis of positions one of the places that a stride passes, which are those
-  // of several classes, or phases and zeros behind them.
+  // of several classes, or phases and zeros behind them. Of more phases than that what each stride's share of them has
+  // is added up.
   void put_side_by_side(std::span<const class_id> classes, const product_axes& axes) {
+    std::int64_t count = 1;
+    for (std::size_t i = 0; i < spatial(); ++i) count *= shares_along(i);
+    int last_of[max_rank]{};  // the innermost axis of what is there of each of the image
+    class_list shares;
+    for (std::int64_t number = 0; number < count; ++number)
+      shares.push_back(side_by_side(classes, axes, number, last_of));
+    const class_id made = count == 1 ? shares[0] : added_up(shares);
+    const shape whole = g_.extents(made);
+    view_attribute how;  // of the image
+    for (int i = 0; i < x_.rank(); ++i) how.strides[i] = whole.stride(last_of[i]);
+    for (std::size_t i = 0; i < spatial(); ++i)
+      how.offset += has_disjoint_windows(i) ? c_.pad_low[i] * how.strides[axis_of(i)] : 0;
+    g_.merge(owner_, view(made, x_, how));
+  }
+  class_id side_by_side(std::span<const class_id> classes, const product_axes& axes, std::int64_t share,
+                        int (&last_of)[max_rank]) {
     shape extents;                // of what is there
     view_attribute read, number;  // of a class's result, of the classes' numbers
     pad_attribute zeros;
-    view_attribute how;  // of the image
     const shape result = extents_of("ngcx", axes);
     int next = 0;
     const auto push = [&](std::int64_t extent, bool is_read) {
       read.strides[extents.rank()] = is_read ? result.stride(next++) : 0;
       extents.push_back(extent);
     };
-    for (const named_axis each : named("ngc", axes)) push(extent(each, axes), true);
-    int last_of[max_rank]{0, extents.rank() - 1};  // the innermost axis here of each of the image
+    for (const named_axis& each : named("ngc", axes)) push(extent(each, axes), true);
+    last_of[1] = extents.rank() - 1;
     std::int64_t classes_left = static_cast<std::int64_t>(classes.size());
     for (std::size_t i = 0; i < spatial(); ++i) {
-      zeros.high[extents.rank()] = positions_until_end(i, axes[i]) - axes[i].window.positions;
+      const std::int64_t down = share % shares_along(i), first = down * c_.stride[i];
+      share /= shares_along(i);
+      zeros.low[extents.rank()] = down;
+      zeros.high[extents.rank()] = positions_until_end(i, axes[i]) - axes[i].window.positions - down;
       push(axes[i].window.positions, true);
       classes_left /= classes_along(i);
       if (has_disjoint_windows(i)) {
-        zeros.high[extents.rank()] = c_.stride[i] - axes[i].phases;
-        push(axes[i].phases, axes[i].phases > 1);
+        const std::int64_t phases = std::min(axes[i].phases - first, c_.stride[i]);
+        zeros.high[extents.rank()] = c_.stride[i] - phases;
+        if (axes[i].phases > 1) read.offset += first * result.stride(next);
+        push(phases, axes[i].phases > 1);
       } else if (c_.stride[i] > 1) {
         number.strides[extents.rank()] = classes_left;
         push(c_.stride[i], false);
       }
       last_of[axis_of(i)] = extents.rank() - 1;
     }
-    const class_id made = bordered(chosen(classes, number, read, extents), zeros);
-    const shape whole = g_.extents(made);
-    for (int i = 0; i < x_.rank(); ++i) how.strides[i] = whole.stride(last_of[i]);
-    for (std::size_t i = 0; i < spatial(); ++i)
-      how.offset += has_disjoint_windows(i) ? c_.pad_low[i] * how.strides[axis_of(i)] : 0;
-    g_.merge(owner_, view(made, x_, how));
+    return bordered(chosen(classes, number, read, extents), zeros);
+  }
+  class_id added_up(const class_list& all) {
+    scalar_builder builder;
+    scalar_ref sum = builder.argument(0, dtype::f32);
+    for (std::size_t i = 1; i < all.size(); ++i)
+      sum = builder.binary(scalar_op::add, sum, builder.argument(static_cast<int>(i), dtype::f32));
+    const shape extents = g_.extents(all[0]);
+    return g_.add(op::map, dtype::f32, extents, map_attribute{builder.finish(sum)}, all, reasons_);
   }
   // Of each element what the class of that number has, or zero where that is none.
   class_id chosen(std::span<const class_id> classes, const view_attribute& number, const view_attribute& read,
@@ -350,17 +416,24 @@ class convolution_as_product {
     return fits(elements);
   }
 
-  // What the windows see beside an image; where they see anything there, longer so that a row has whole texels.
-  [[nodiscard]] pad_attribute border_of(const shape& image, const product_axes& axes) const {
+  // What the windows see beside an image.
+  [[nodiscard]] pad_attribute seen_beside(const shape& image, const product_axes& axes) const {
     pad_attribute border;
     for (std::size_t i = 0; i < spatial(); ++i) {
       border.low[axis_of(i)] = std::max<std::int64_t>(axes[i].window.low, 0);
       border.high[axis_of(i)] = std::max<std::int64_t>(axes[i].window.end() - image[axis_of(i)], 0);
     }
+    return border;
+  }
+  // If there is any, longer so that a row has whole texels.
+  [[nodiscard]] pad_attribute in_texels(const shape& image, pad_attribute border) const {
     const int last = image.rank() - 1;
     if (reads_texels_ && border != pad_attribute())
       border.high[last] += -(border.low[last] + image[last] + border.high[last]) & 3;
     return border;
+  }
+  [[nodiscard]] pad_attribute border_of(const shape& image, const product_axes& axes) const {
+    return in_texels(image, seen_beside(image, axes));
   }
   // With zeros around it.
   class_id bordered(class_id of, const pad_attribute& border) {
@@ -409,7 +482,7 @@ class convolution_as_product {
     for (std::size_t i = 0; i < spatial(); ++i)
       offset += (border.low[axis_of(i)] - axes[i].window.low) * image.stride(axis_of(i));
     const auto stride = [&](const named_axis& axis) {
-      const window_axis& window = axes[axis.along].window;
+      const window_places& window = axes[axis.along].window;
       const std::int64_t along = image.stride(axis_of(axis.along));
       return axis.letter == 'n'   ? image.stride(0)
              : axis.letter == 'g' ? image[1] / c_.groups * image.stride(1)
@@ -426,12 +499,12 @@ class convolution_as_product {
   }
 
   engine& g_;
-  const class_id owner_, first_, second_;
-  const convolution_attribute c_;
-  const shape x_, w_, y_;
-  const region_limits limits_;
-  const bool reads_texels_;
-  const rule_mask reasons_;
+  class_id owner_, first_, second_;
+  convolution_attribute c_;
+  shape x_, w_, y_;
+  region_limits limits_;
+  bool reads_texels_, adds_up_ = false;
+  rule_mask reasons_;
 };
 
 MEGANEURA_INLINE void convolution_to_contract::apply(implementation_pass& pass, enode_id id) {

@@ -106,7 +106,10 @@ struct kernel_family<op::convolve> : implementation_family<op::convolve> {
     const shape& w = form == convolution_attribute::filter ? own : second;
     const shape& x = form == convolution_attribute::input ? own : first;
     const product_extents product = product_of(c.primitive, x, w, y);
-    const double flops = 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
+    // Each tap of each place is looked at, also where strides leave it nothing to read.
+    double flops = 2;
+    for (const std::int64_t extent : {product.batch, product.m, product.n, product.k})
+      flops *= static_cast<double>(extent);
     // Of a software device's product of texels a convolution, which loads every number by itself, is a sixteenth.
     constexpr double without_texels = 16;
     const double seconds = flops / device.matmul_flops * (device.prefers_texel_buffers ? without_texels : 1);

@@ -124,29 +124,6 @@ inline const char* read_through(const engine& g, enode_id copy, dtype type, nest
   return lies_in_groups(8, loops, loops.accesses[1], {1, 3}) && lies_in_groups(8, loops, loops.accesses[2], {2, 3});
 }
 
-// How kernels on multiply-add can read both operands as texels: each number by itself, groups of four that lie across
-// two of them, or aligned ones.
-enum class texel_reads : std::uint8_t { none, across, aligned };
-[[nodiscard]] inline texel_reads texel_reads_of(const nest& loops) {
-  auto found = texel_reads::aligned;
-  for (const std::size_t side : {1u, 2u}) {
-    nest own = loops;
-    own.accesses = {loops.accesses[side]};
-    normalise(own);
-    const index_map& read = own.accesses[0];
-    const int rows = static_cast<int>(side);
-    if (lies_in_groups(4, own, read, {rows, 3})) continue;
-    bool is_contiguous = false;
-    for (const int group : {rows, 3}) {
-      int last = own.space.rank() - 1;
-      while (last >= 0 && own.group[last] != group) --last;
-      is_contiguous = is_contiguous || (last >= 0 && read.strides[last] == 1 && own.space[last] % 4 == 0);
-    }
-    found = std::min(found, is_contiguous ? texel_reads::across : texel_reads::none);
-  }
-  return found;
-}
-
 inline product_start start_of(const matmul_attribute& product, const device_profile& device) {
   const prologue& start = product.start;
   if (start.is_empty()) return {};
@@ -352,7 +329,7 @@ MEGANEURA_INLINE void kernel_family<op::matmul>::make(implementation_pass& pass,
     pass.note_applied(making(op::matmul));
     // Reading through a view that leaves no unit stride, or no texels, competes with copying the operand first.
     const bool leaves_texels = pass.device().prefers_texel_buffers && has(read.reasons, structural::matmul_view) &&
-                               texel_reads_of(read.loops) < texel_reads_of(product.loops);
+                               four_reads_of(read.loops) < four_reads_of(product.loops);
     if (stored == type && (read.strided || problem || leaves_texels))
       (void)emit_matmul(pass, owner,
                         {.loops = product.loops,
@@ -421,12 +398,10 @@ MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, en
                                                              const device_profile& device) {
   const auto& product = g.get<matmul_attribute>(id);
   double bytes = bytes_of(g, g.find(g.node(id).owner)) * static_cast<double>(1 + product.further.size());
-  bool reads_windows = false;  // whose places each invocation works out, term by term
   for (const index_map* read : {&product.a, &product.b}) {
     const class_id source = g.operand(id, static_cast<std::size_t>(read->source));
     const auto whole = static_cast<double>(g.extents(source).elements());
     const double all = touched(*read, product.space), elements = std::min(all, whole);
-    reads_windows = reads_windows || all > whole;
     if (product.prepared && read == &product.b) continue;  // nothing of that is read
     bytes += bytes_of(g[source].type, elements) * (has_unit_stride(*read, product.space) ? 1 : device.strided_read);
   }
@@ -442,15 +417,11 @@ MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, en
   const double extra =
       epilogue_cost(g, id, finish ? *finish : product.finish, product.space, product.k_axes, device, bytes);
   kernel_time sums = product_time(product, device);
-  // By the instructions of a tile's loads beside those of its products; not measured.
-  const bool splits = product.schedule.arithmetic == product_arithmetic::split;
-  const double longer_for_windows = product.schedule.is_on_units() && !splits ? 2 : 1.5;
-  if (reads_windows && device.parallel) sums.alone *= longer_for_windows, sums.busy *= longer_for_windows;
   // Of operands that are no texels each invocation loads every number by itself: 1.7 GFLOP/s for 13.7 on lavapipe.
   constexpr double without_texels = 8, across_texels = 1.5;
   if (device.prefers_texel_buffers) {
-    const texel_reads read = texel_reads_of(to_nest(product));
-    const double longer = read == texel_reads::none ? without_texels : read == texel_reads::across ? across_texels : 1;
+    const four_reads read = std::min(fusion::four_reads_of(product, false), fusion::four_reads_of(product, true));
+    const double longer = read == four_reads::none ? without_texels : read == four_reads::across ? across_texels : 1;
     sums.alone *= longer, sums.busy *= longer;
   }
   // Of such operands half is read and nothing looked at or rounded: 128x576x1536 took 9.7 us for 10.8, 128x1536x576

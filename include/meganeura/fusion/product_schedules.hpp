@@ -198,7 +198,14 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   const auto steps = static_cast<double>(ceil_div<std::int64_t>(k, s.tile_k));
   // Groups of four that invocations stage, each as many as any.
   const auto staged = [&](std::uint32_t rows) { return static_cast<double>(ceil_div(rows * s.tile_k / 4, threads)); };
-  const double groups = staged(s.tile_m) + staged(s.tile_n), rows = groups * threads * 4 / s.tile_k;
+  const double left = staged(s.tile_m), right = staged(s.tile_n), groups = left + right;
+  // Single loads of neighbours that are few reach many lines of memory for little (fitted to 440 times of windows of
+  // images on an H200, 29 November 2026; docs/performance.md).
+  const auto longer = [&](bool is_single, std::uint32_t side) {
+    return is_single ? 1.5 + costs.single * std::pow(32.0 / side, 1.5) : 1;
+  };
+  const double rows =
+      (left * longer(p.single_left, s.tile_m) + right * longer(p.single_right, s.tile_n)) * threads * 4 / s.tile_k;
   const double results = s.tile_m * s.tile_n;
   const double loaded = results / s.subgroup_m + results / s.subgroup_n;
   const double work = terms * (results * costs.multiply + loaded * costs.load) +
@@ -258,7 +265,8 @@ struct product_choice {
     const double busy = 2 * terms / (device.matmul_flops * share);
     return {std::max(busy, occupancy < 1 ? late : 0) + once, busy};
   }
-  const double seconds = 2 * terms / device.matmul_flops;
+  const double single = device.parallel && p.has_single() ? 1.5 : 1;  // by instructions, not measured
+  const double seconds = single * 2 * terms / device.matmul_flops;
   if (!device.parallel) {  // one after the other, in tiles of 16: what a thinner product leaves of them is wasted
     const double share = std::min(1.0, static_cast<double>(p.m) / 16) * std::min(1.0, static_cast<double>(p.n) / 16);
     return {seconds / share + device.product_once, seconds / share};
@@ -301,6 +309,8 @@ struct product_start {
                                                   const product_start& start = {}) {
   constexpr std::uint32_t shares[] = {1, 2, 3, 4, 6, 8};
   constexpr double error = 1.15;  // of the model, which was fitted to whole sums
+  // Windows of 1152 terms in four parts of 128x96x32: 29.2 us for 50.1 whole in 32x32x64.
+  const std::int64_t least_terms = device.split_terms / (p.has_single() ? 2 : 1);
   double least = otherwise.seconds;
   for (product_schedule s : product_schedules(arithmetic, p.k, device)) {
     if ((p.paired || start.statistics) && !fits_beside(s, start.statistics, p.paired, device)) continue;
@@ -309,7 +319,7 @@ struct product_start {
       s.parts = parts;
       // Pairs took as long in parts as both products.
       const bool is_one_of_few = s.depth == 1 && tiles * parts <= 2 * device.compute_units && !start.statistics &&
-                                 !p.paired && p.k >= parts * device.split_terms;
+                                 !p.paired && p.k >= parts * least_terms;
       if (parts > 1 && !is_one_of_few) break;
       if (!shares_terms(s, p.k, device)) continue;
       const double seconds = unit_time(s, p, device).alone + start_time(start, s, p, device).alone;

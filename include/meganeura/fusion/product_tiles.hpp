@@ -52,11 +52,51 @@ inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95, .ove
   return best;
 }
 
+/// How kernels load four numbers of an operand: one by one, as neighbours that lie across two aligned groups, or as
+/// one.
+enum class four_reads : std::uint8_t { none, across, aligned };
+
+/// What `read` offers a product over `space` whose axes are in these groups (0 batch, 1 rows, 2 columns, 3 terms), of
+/// an operand with these rows: neighbours along the last axis of rows or of terms, with which those before it are
+/// merged where they can be.
+template <class GroupOf>
+[[nodiscard]] constexpr four_reads four_reads_of(const shape& space, const index_map& read, int rows,
+                                                 const GroupOf& group_of) {
+  auto found = four_reads::none;
+  for (const int group : {rows, 3}) {
+    int first = space.rank();  // of those that are merged
+    std::int64_t together = 1;
+    for (int axis = space.rank(); axis-- > 0;) {
+      if (group_of(axis) != group || space[axis] == 1) continue;
+      if (read.strides[axis] != together) break;
+      together *= space[axis], first = axis;
+    }
+    if (together % 4 != 0) continue;
+    bool is_aligned = read.offset % 4 == 0;
+    for (int axis = 0; axis < space.rank(); ++axis) {
+      const bool is_merged = group_of(axis) == group && axis >= first;
+      is_aligned = is_aligned && (is_merged || space[axis] == 1 || read.strides[axis] % 4 == 0);
+    }
+    found = std::max(found, is_aligned ? four_reads::aligned : four_reads::across);
+  }
+  return found;
+}
+[[nodiscard]] constexpr four_reads four_reads_of(const matmul_attribute& product, bool right) {
+  const int ends[] = {product.batch_axes, product.batch_axes + product.m_axes,
+                      product.batch_axes + product.m_axes + product.n_axes};
+  return four_reads_of(product.space, right ? product.b : product.a, right ? 2 : 1, [&](int axis) {
+    return axis < ends[0] ? 0 : axis < ends[1] ? 1 : axis < ends[2] ? 2 : 3;
+  });
+}
+
 /// `batch` products of [m, n] results, sums of k terms each. Where they are `paired` half of the columns are those of a
-/// second right operand, and a tile has as many of either.
+/// second right operand, and a tile has as many of either. Numbers of the left and of the right operand may have to be
+/// loaded one by one, such as those of windows of an image.
 struct product_extents {
   std::int64_t batch = 1, m = 1, n = 1, k = 1;
   bool paired = false;
+  bool single_left = false, single_right = false;
+  [[nodiscard]] constexpr bool has_single() const { return single_left || single_right; }
   friend auto operator<=>(const product_extents&, const product_extents&) = default;
 };
 
@@ -122,6 +162,8 @@ struct vector_tiles {
   found.n = extent(product.n_axes) * static_cast<std::int64_t>(product.sums());
   found.k = extent(product.k_axes);
   found.paired = product.paired;
+  found.single_left = four_reads_of(product, false) != four_reads::aligned;
+  found.single_right = !product.prepared && four_reads_of(product, true) != four_reads::aligned;
   return found;
 }
 

@@ -94,6 +94,13 @@ inline void measure(tuned_step& step, int rounds, std::size_t number, tuned_size
   for (auto& [extents, times] : rounds_of) sizes[extents].nanoseconds[number] = median_of(std::move(times));
 }
 
+// Rows have other columns than those of another number.
+[[nodiscard]] inline nlohmann::json tuned_origin(const device& on) {
+  nlohmann::json origin = measured_origin(on);
+  origin.update({{"columns", 2}});
+  return origin;
+}
+
 // As files have them; an arithmetic is called as in the text of a schedule.
 inline constexpr const char* precision_names[] = {"exact", "fast"};
 [[nodiscard]] inline std::string name_of(product_arithmetic arithmetic) {
@@ -169,9 +176,9 @@ MEGANEURA_INLINE void save_tuned(const fusion::tuned_products& products, const s
   products.each([&](const fusion::product_extents& p, precision wanted, const product_schedule& s) {
     rows.push_back({detail::precision_names[static_cast<int>(wanted)], p.batch, p.m, p.n, p.k,
                     detail::name_of(s.arithmetic), s.tile_m, s.tile_n, s.tile_k, s.subgroup_m, s.subgroup_n, s.slices,
-                    s.depth});
+                    s.depth, p.single_left ? 1u : 0u, p.single_right ? 1u : 0u});
   });
-  detail::write_measured(path, detail::measured_origin(on), "products", rows);
+  detail::write_measured(path, detail::tuned_origin(on), "products", rows);
 } catch (...) {
   rethrow_as_error("saving tuned products");
 }
@@ -181,8 +188,7 @@ MEGANEURA_INLINE std::shared_ptr<const fusion::tuned_products> load_tuned(const 
   if (!std::filesystem::exists(path)) return nullptr;
   constexpr const char* what =
       "tuned products, as save_tuned writes them (without the file, products are as the model chooses)";
-  const std::optional<nlohmann::json> content =
-      detail::read_measured(path, detail::measured_origin(on), "products", what);
+  const std::optional<nlohmann::json> content = detail::read_measured(path, detail::tuned_origin(on), "products", what);
   if (!content) {
     write_log(on.log(), log_level::warning,
               "{} has products tuned for another device, driver or version; none of them is used", shown_path(path));
@@ -194,7 +200,7 @@ MEGANEURA_INLINE std::shared_ptr<const fusion::tuned_products> load_tuned(const 
   if (!rows.is_array()) damaged("no list of them");
   try {
     for (const nlohmann::json& row : rows) {
-      if (!row.is_array() || row.size() != 13) damaged("a row of another length");
+      if (!row.is_array() || row.size() != 15) damaged("a row of another length");
       const auto number = [&](std::size_t at) {
         if (!row[at].is_number_unsigned() || row[at].get<std::uint64_t>() > 0x7fffffffu) damaged("a size that is none");
         return row[at].get<std::int64_t>();
@@ -206,7 +212,8 @@ MEGANEURA_INLINE std::shared_ptr<const fusion::tuned_products> load_tuned(const 
       constexpr product_arithmetic all[] = {fma, split, rounded, half};
       const auto* arithmetic = std::ranges::find(all, word(5), detail::name_of);
       if (wanted == std::ssize(detail::precision_names) || arithmetic == std::end(all)) damaged("an unknown word");
-      found->set({number(1), number(2), number(3), number(4)}, static_cast<precision>(wanted),
+      found->set({number(1), number(2), number(3), number(4), false, number(13) != 0, number(14) != 0},
+                 static_cast<precision>(wanted),
                  {*arithmetic, size(6), size(7), size(8), size(9), size(10), size(11), size(12)});
     }
   } catch (const nlohmann::json::exception&) {
