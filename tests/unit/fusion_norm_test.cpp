@@ -147,7 +147,6 @@ TEST(fusion_norm, spellings_are_one_kernel) {
   }
 }
 
-// One for the loss and gradients of rows, and one for what weights add up over rows, which is another order.
 // On a processor of graphics, whose workgroups are too few for such rows: parts of these would be one kernel more.
 TEST(fusion_norm, few_rows_are_one_kernel_where_parts_save_less_than_that_costs) {
   for (const std::int64_t length : {1024, 4096, 10240}) {
@@ -164,6 +163,7 @@ TEST(fusion_norm, few_rows_are_one_kernel_where_parts_save_less_than_that_costs)
   EXPECT_NE(report.explain.find("split_reduce"), std::string::npos);
 }
 
+// One for the loss and gradients of rows, and one for what weights add up over rows, which is another order.
 TEST(fusion_norm, gradients_are_few_kernels) {
   fusion::optimize_options options;
   options.device.launch = {1, 1};

@@ -158,11 +158,13 @@ class convolution_as_product {
   bool add_spread_out() {
     convolution_as_product spread = *this;
     for (int i = 0; i < c_.spatial; ++i) {
+      if (!fits(static_cast<double>(spread.y_.elements()) * static_cast<double>(c_.stride[i]))) return false;
       spread.y_.set(i + 2, y_[i + 2] * c_.stride[i]);
       spread.c_.stride[i] = 1;
-      if (!fits(spread.y_, {})) return false;
     }
-    for (int i = 0; i < c_.spatial; ++i) spread.first_ = spread_out(spread.first_, i + 2, c_.stride[i]);
+    for (int i = 0; i < c_.spatial; ++i) {
+      if (c_.stride[i] > 1) spread.first_ = spread_out(spread.first_, i + 2, c_.stride[i]);
+    }
     return spread.add_image_gradient();
   }
   // With zeros behind each element along an axis, so that so many are one.
