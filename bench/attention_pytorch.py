@@ -9,10 +9,15 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-# name, queries, keys, heads, heads of keys, width, causal: those of bench/attention
+# name, queries, keys, heads, heads of keys, width, causal: those of bench/attention. Few queries at the end see (almost) all keys,
+# where is_causal would hide from the first ones.
 SHAPES = [("smollm2", 128, 128, 9, 3, 64, True), ("smolvla", 50, 50, 15, 5, 64, False),
           ("whisper", 1500, 1500, 6, 6, 64, False), ("sd15", 4096, 4096, 8, 8, 40, False),
-          ("sd15 cross", 4096, 77, 8, 8, 40, False), ("long", 2048, 2048, 16, 4, 64, True)]
+          ("sd15 cross", 4096, 77, 8, 8, 40, False), ("sd15 inner", 1024, 1024, 8, 8, 80, False),
+          ("sd15 deep", 256, 256, 8, 8, 160, False), ("wide", 512, 512, 16, 16, 128, True),
+          ("wider", 512, 512, 8, 4, 256, True), ("long", 2048, 2048, 16, 4, 64, True),
+          ("decode", 1, 4096, 32, 8, 128, False), ("decode small", 1, 1024, 9, 3, 64, False),
+          ("chunk", 16, 4096, 32, 8, 128, False)]
 COLUMNS = [("f32 efficient", torch.float32, SDPBackend.EFFICIENT_ATTENTION, False),
            ("f32 math", torch.float32, SDPBackend.MATH, False), ("TF32 math", torch.float32, SDPBackend.MATH, True),
            ("f16 flash", torch.float16, SDPBackend.FLASH_ATTENTION, False),

@@ -310,6 +310,8 @@ int main(int argc, char** argv) try {
       ->check(CLI::NonNegativeNumber);
   app.add_option("--rounds", asked.measure.rounds)->check(CLI::NonNegativeNumber);
   app.add_option("--warm-ups", asked.measure.warm_ups)->check(CLI::NonNegativeNumber);
+  app.add_option("--busy", asked.measure.busy_seconds, "seconds of further steps before those that count")
+      ->check(CLI::NonNegativeNumber);
   app.add_flag("!--no-timing", asked.is_timed, "check alone");
   app.add_flag("!--no-cold", asked.is_cold, "do not build everything once without compiled pipelines");
   app.add_option("--profile", asked.slowest, "so many of the slowest kernels, and groups of them, of each task")

@@ -108,6 +108,18 @@ measurement measure(mn::program& run, const prepared& from, const measure_option
     return std::clamp(static_cast<int>(1000 * options.most_seconds / std::max(one, 1e-3)), std::min(wanted, 5), wanted);
   };
   for (int i = affordable(options.warm_ups); i > 0; --i) one = step();
+  const auto several = [&](int count) {
+    std::uint64_t last = 0;
+    for (int i = 0; i < count; ++i) {
+      bind(run, from.made);
+      last = run.submit(from.numbers);
+    }
+    run.wait(last);
+    return watch.lap();
+  };
+  if (options.warm_ups > 0 && one < 1000 * options.busy_seconds) {
+    for (double left = 1000 * options.busy_seconds; left > 0;) left -= several(3);
+  }
   std::vector<double> wall, device, processor;
   for (int i = affordable(options.rounds); i > 0; --i) {
     const double before = processor_ms();
@@ -120,13 +132,7 @@ measurement measure(mn::program& run, const prepared& from, const measure_option
   result.processor = series_of(std::move(processor));
   const int together = std::max(3, result.wall.rounds / 3);
   (void)watch.lap();
-  std::uint64_t last = 0;
-  for (int i = 0; i < together; ++i) {
-    bind(run, from.made);
-    last = run.submit(from.numbers);
-  }
-  run.wait(last);
-  result.back_to_back = watch.lap() / together;
+  result.back_to_back = several(together) / together;
   return result;
 }
 
