@@ -9,8 +9,8 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-# name, queries, keys, heads, heads of keys, width, causal: those of bench/attention. Few queries at the end see (almost) all keys,
-# where is_causal would hide from the first ones.
+# name, queries, keys, heads, heads of keys, width, causal: those of bench/attention. The few queries of the last three
+# are the last ones, which see (almost) all keys; is_causal would take them for the first.
 SHAPES = [("smollm2", 128, 128, 9, 3, 64, True), ("smolvla", 50, 50, 15, 5, 64, False),
           ("whisper", 1500, 1500, 6, 6, 64, False), ("sd15", 4096, 4096, 8, 8, 40, False),
           ("sd15 cross", 4096, 77, 8, 8, 40, False), ("sd15 inner", 1024, 1024, 8, 8, 80, False),

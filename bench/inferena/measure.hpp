@@ -48,9 +48,8 @@ struct measurement {
 struct measure_options {
   int rounds = 30;
   int warm_ups = 5;
-  double busy_seconds =
-      0.5;                  // and for so long, where there are any: clocks fall while pipelines compile, and rise late
-  double most_seconds = 4;  // fewer rounds, but at least 5, where a step is slow; none where rounds are 0
+  double busy_seconds = 0.5;  // of steps behind warm-ups, where there are any: clocks fall while pipelines compile
+  double most_seconds = 4;    // fewer rounds, but at least 5, where a step is slow; none where rounds are 0
   bool has_timestamps = true;
 };
 
