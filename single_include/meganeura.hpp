@@ -2556,12 +2556,14 @@ enum class attention_form : std::uint8_t { output, query_gradient, key_gradients
 /// of `score` that do not differ between keys, it is one score more of the row, which weighs nothing: the largest may
 /// be that one, and the sum has its e besides. The first three accesses read query, key and values, operands 0, 1 and
 /// 2, the others what arguments 1, 2, ... of `score` are, over b, q and k; none is bounded. A further result, if there
-/// is one, has two numbers of each row, [2, b q]: the largest score and 1 / the sum of e.
+/// is one, has two numbers of each row, [2, b q]: the largest score, and `weight` of that and of 1 / the sum of e, so
+/// that of rows whose every score is hidden gradients have no weights.
 ///
 /// Of gradients accesses and operands 3, 4 and 5 are the gradient of the output (over b, q, c), those numbers and, over
-/// b and q, `mean`, the sum over c of the output and its gradient; the score's come behind them. With p[k] = e[k] / sum
-/// of e and dp[k] = the sum over c of gradient[b, q, c] * values[b, k, c], ds[k] is the program `weight` of the score
-/// (argument 0), of p[k] (dp[k] - mean) (argument 1) and of what arguments 1, 2, ... of `score` are or would be (2, 3,
+/// b and q, `mean`, the sum over c of the output and its gradient; the score's come behind them. With p[k] = e[k] times
+/// the second number and dp[k] = the sum over c of gradient[b, q, c] * values[b, k, c], ds[k] is the program `slope` of
+/// the score (argument 0), of p[k] (dp[k] - mean) (argument 1) and of what arguments 1, 2, ... of `score` are or would
+/// be (2, 3,
 /// ...). Results: out[b, q, w] = sum over k of ds[k] * key[b, k, w]; or out[b, k, w] = sum over q of
 /// ds * query[b, q, w] and, further, out[b, k, c] = sum over q of p * gradient[b, q, c].
 ///
@@ -2569,7 +2571,7 @@ enum class attention_form : std::uint8_t { output, query_gradient, key_gradients
 struct attention_attribute {
   shape space;
   int batch_axes = 0, query_axes = 0, channel_axes = 0, key_axes = 0, width_axes = 0;
-  scalar_program score, weight, sink{};
+  scalar_program score, weight, sink{}, slope{};
   std::vector<index_map> accesses;
   index_map output;
   attention_schedule schedule;
@@ -2601,8 +2603,9 @@ struct attention_attribute {
     visit("space", self.space), visit("batch_axes", self.batch_axes), visit("query_axes", self.query_axes),
         visit("channel_axes", self.channel_axes), visit("key_axes", self.key_axes),
         visit("width_axes", self.width_axes), visit("score", self.score), visit("weight", self.weight),
-        visit("sink", self.sink), visit("accesses", self.accesses), visit("output", self.output),
-        visit("schedule", self.schedule), visit("form", self.form), visit("further", self.further);
+        visit("sink", self.sink), visit("slope", self.slope), visit("accesses", self.accesses),
+        visit("output", self.output), visit("schedule", self.schedule), visit("form", self.form),
+        visit("further", self.further);
   }
   friend bool operator==(const attention_attribute&, const attention_attribute&) = default;
 };
@@ -21383,9 +21386,10 @@ struct attribute_printer {
     const std::string schedule = a.schedule.is_on_units() ? " " + meganeura::to_string(a.schedule) : std::string();
     const std::string form = a.form == attention_form::output ? std::string() : meganeura::to_string(a.form) + " ";
     const std::string sink = a.has_sink() ? " sink " + to_string(a.sink) : std::string();
-    return fmt::format("{}space=[{}] b{}q{}c{}k{}w{} score {} weight {}{}{}{}", form, fmt::join(a.space, ","),
+    const std::string slope = a.slope.nodes.empty() ? std::string() : " slope " + to_string(a.slope);
+    return fmt::format("{}space=[{}] b{}q{}c{}k{}w{} score {} weight {}{}{}{}{}", form, fmt::join(a.space, ","),
                        a.batch_axes, a.query_axes, a.channel_axes, a.key_axes, a.width_axes, to_string(a.score),
-                       to_string(a.weight), sink,
+                       to_string(a.weight), sink, slope,
                        a.form == attention_form::output && !a.further.empty() ? " statistics" : "", schedule);
   }
   std::string operator()(const prepare_attribute& a) const {
@@ -30646,6 +30650,13 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 // step decides by it. (A parameter decides too, behind every relu; its gradient is rewritten all the same.) All other
 // arithmetic is the same wherever it is repeated: kernels round after every operation.
 
+/// What is below this is hidden, as scores under a mask are: no rounding decides whether a value is, since what is
+/// computed comes nowhere near. Numbers there are also farther apart, in f32 and in f64, than any distance below the
+/// largest of a softmax that leaves a weight above zero.
+inline constexpr double far_below = -0x1p64;
+/// Whether a comparison asks that of a value: which, or no node.
+[[nodiscard]] std::optional<scalar_ref> asks_far_below(const scalar_program& program, const scalar_node& comparison);
+
 /// For each node of a program whether a discontinuous function of floats depends on it. A select that picks one of the
 /// two values it compares is a minimum or a maximum and continuous.
 [[nodiscard]] program_flags deciding_nodes(const scalar_program& program);
@@ -30924,6 +30935,7 @@ using egraph::extraction;
 using egraph::node_list;
 using egraph::rule_mask;
 
+using egraph::asks_far_below;
 using egraph::deciding_arguments;
 using egraph::stability;
 using egraph::trace_unstable;
@@ -32041,6 +32053,21 @@ inline bool is_dense(const index_map& access, const shape& space) {
     if (space[axis] != 1 && access.strides[axis] != space.stride(axis)) return false;
   }
   return true;
+}
+
+// Whether two accesses read the same of each element that has the same number in its space.
+inline bool reads_alike(const index_map& a, const shape& of_a, const index_map& b, const shape& of_b) {
+  if (a.offset != b.offset || a.bounded != 0 || b.bounded != 0 || of_a.elements() != of_b.elements()) return false;
+  // From the last axes on, as many elements at a time as both have side by side.
+  std::int64_t left_a = 1, left_b = 1, stride_a = 0, stride_b = 0;
+  for (int i = of_a.rank(), j = of_b.rank();;) {
+    while (left_a == 1 && i > 0) left_a = of_a[--i], stride_a = a.strides[i];
+    while (left_b == 1 && j > 0) left_b = of_b[--j], stride_b = b.strides[j];
+    const std::int64_t both = std::min(left_a, left_b);
+    if (both == 1) return true;
+    if (stride_a != stride_b || left_a % both != 0 || left_b % both != 0) return false;
+    left_a /= both, left_b /= both, stride_a *= both, stride_b *= both;
+  }
 }
 
 // What computes one node of a program.
@@ -41476,6 +41503,7 @@ namespace detail {
 // Floats in, a jump somewhere in what comes out.
 inline bool jumps(const scalar_program& program, const scalar_node& node) {
   if (info(node.op).arity == 0 || !is_float(program.nodes[node.operands[0]].type)) return false;
+  if (asks_far_below(program, node)) return false;
   return info(node.op).is.jumps || (node.op == scalar_op::convert && !is_float(node.type));
 }
 
@@ -41488,6 +41516,14 @@ inline bool picks_what_it_compares(const scalar_program& program, const scalar_n
 }
 
 }  // namespace detail
+
+MEGANEURA_INLINE std::optional<scalar_ref> asks_far_below(const scalar_program& program,
+                                                          const scalar_node& comparison) {
+  if (comparison.op != scalar_op::less && comparison.op != scalar_op::less_equal) return {};
+  const scalar_node& bound = program.nodes[comparison.operands[1]];
+  const bool is_far = bound.op == scalar_op::constant && std::isfinite(bound.value) && bound.value <= far_below;
+  return is_far ? std::optional(comparison.operands[0]) : std::nullopt;
+}
 
 MEGANEURA_INLINE program_flags deciding_nodes(const scalar_program& program) {
   const std::span<const scalar_node> nodes = program.nodes;
@@ -43355,9 +43391,10 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
-// Operations of a score's programs and of its weight.
+// Operations of a score's programs, of its weight or its gradient.
 inline double program_operations(const attention_attribute& node, const device_profile& device) {
-  return program_cost(node.score, device) + program_cost(node.weight, device);
+  const bool is_output = node.form == attention_form::output;
+  return program_cost(node.score, device) + program_cost(is_output ? node.weight : node.slope, device);
 }
 
 // Of a pair's products, groups of four terms: of queries and keys and of values; of gradients those that these weigh
@@ -43444,6 +43481,19 @@ inline bool is_above_infinity(const scalar_program& score) {
   });
 }
 
+// Whether weights are those of the softmax (argument 1) but in rows whose every score (argument 0) is hidden, of which
+// they are zeros.
+inline bool hides_rows_alone(const scalar_program& weight) {
+  const scalar_node* at = &weight.nodes.back();
+  for (; at->op == scalar_op::select; at = &weight.nodes[at->operands[2]]) {
+    const auto hidden = asks_far_below(weight, weight.nodes[at->operands[0]]);
+    const scalar_node& zero = weight.nodes[at->operands[1]];
+    if (!hidden || weight.nodes[*hidden].op != scalar_op::argument || weight.nodes[*hidden].value != 0) return false;
+    if (zero.op != scalar_op::constant || zero.value != 0) return false;
+  }
+  return at->op == scalar_op::argument && at->value == 1;
+}
+
 // Parts of a program of rows where its score is argument 0, and its own arguments come behind one more, 1.
 class parts_by_score {
  public:
@@ -43469,56 +43519,80 @@ class parts_by_score {
   small_vector<scalar_ref, 16> arguments_;
 };
 
-// A program of rows that is a softmax: score is a node of it, and weight what stands above the fraction.
-struct softmax_program {
+// Nodes of a program of rows that has one largest score in it, and what makes a softmax of that.
+struct softmax_nodes {
   scalar_ref score{0};
-  scalar_program weight;
+  scalar_ref largest{0};             // of the row's scores, and the sink if there is one
+  scalar_ref e{0};                   // the exponential of a score below the largest
+  scalar_ref total{0};               // what e is divided by
   std::optional<scalar_ref> sink{};  // one score more, of which the row has the largest and the sum
-  bool hides_quotients = false;      // zeros stand for these where a condition says so, even if they are NaN
-};
 
-inline std::optional<softmax_program> softmax_of(const scalar_program& program) {
-  const auto& nodes = program.nodes;
-  std::optional<scalar_ref> largest, total;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (info(nodes[i].op).step == scalar_op::argument) continue;
-    std::optional<scalar_ref>* place = nodes[i].op == scalar_op::row_max   ? &largest
-                                       : nodes[i].op == scalar_op::row_sum ? &total
-                                                                           : nullptr;
-    if (!place || *place || nodes[i].type != dtype::f32) return {};
-    *place = static_cast<scalar_ref>(i);
-  }
-  if (!largest || !total) return {};
-  softmax_program found{nodes[*largest].operands[0], {}};
-  const scalar_ref e = nodes[*total].operands[0];
-  const auto is = [&](scalar_ref node, scalar_op kind) { return nodes[node].op == kind; };
-  const auto is_e_of = [&](scalar_ref node, scalar_ref score, scalar_ref origin) {
-    const scalar_node& distance = nodes[nodes[node].operands[0]];
-    return is(node, scalar_op::exp) && distance.op == scalar_op::subtract && distance.operands[0] == score &&
-           distance.operands[1] == origin;
-  };
-  if (!is(e, scalar_op::exp) || !is(nodes[e].operands[0], scalar_op::subtract)) return {};
-  const scalar_ref origin = nodes[nodes[e].operands[0]].operands[1];
-  if (!is_e_of(e, found.score, origin)) return {};
-  scalar_ref divisor = *total;
-  if (origin != *largest) {
+  [[nodiscard]] static std::optional<softmax_nodes> find(const scalar_program& program) {
+    const auto& nodes = program.nodes;
+    // The first node for which that holds.
+    const auto first = [&](auto holds) -> std::optional<scalar_ref> {
+      for (std::size_t i = 0; i < nodes.size(); ++i) {
+        if (holds(static_cast<scalar_ref>(i))) return static_cast<scalar_ref>(i);
+      }
+      return {};
+    };
     // The other of two operands that `one` is among.
     const auto other_than = [&](scalar_ref node, scalar_ref one, scalar_op kind) -> std::optional<scalar_ref> {
       const scalar_node& both = nodes[node];
       if (both.op != kind || (both.operands[0] != one && both.operands[1] != one)) return {};
       return both.operands[both.operands[0] == one ? 1 : 0];
     };
-    found.sink = other_than(origin, *largest, scalar_op::maximum);
-    if (!found.sink) return {};
-    const auto adds_sink = [&](std::size_t at) {
-      const auto more = other_than(static_cast<scalar_ref>(at), *total, scalar_op::add);
-      return more && is_e_of(*more, *found.sink, origin);
+    const auto is_e_of = [&](scalar_ref node, scalar_ref score, scalar_ref origin) {
+      const scalar_node& distance = nodes[nodes[node].operands[0]];
+      return nodes[node].op == scalar_op::exp && distance.op == scalar_op::subtract && distance.operands[0] == score &&
+             distance.operands[1] == origin;
     };
-    std::size_t at = 0;
-    while (at < nodes.size() && !adds_sink(at)) ++at;
-    if (at == nodes.size()) return {};
-    divisor = static_cast<scalar_ref>(at);
+    const auto of_scores = first([&](scalar_ref i) { return nodes[i].op == scalar_op::row_max; });
+    if (!of_scores || std::ranges::count(nodes, scalar_op::row_max, &scalar_node::op) != 1) return {};
+    softmax_nodes found{.score = nodes[*of_scores].operands[0], .largest = *of_scores};
+    const auto is_e = [&](scalar_ref i) { return is_e_of(i, found.score, found.largest); };
+    auto e = first(is_e);
+    if (!e) {
+      const auto with_sink =
+          first([&](scalar_ref i) { return other_than(i, *of_scores, scalar_op::maximum).has_value(); });
+      if (!with_sink) return {};
+      found.largest = *with_sink, found.sink = other_than(*with_sink, *of_scores, scalar_op::maximum);
+      e = first(is_e);
+      if (!e) return {};
+    }
+    found.e = *e;
+    const auto of_keys =
+        first([&](scalar_ref i) { return nodes[i].op == scalar_op::row_sum && nodes[i].operands[0] == found.e; });
+    const auto total = !found.sink || !of_keys ? of_keys : first([&](scalar_ref i) {
+      const auto more = other_than(i, *of_keys, scalar_op::add);
+      return more && is_e_of(*more, *found.sink, found.largest);
+    });
+    if (!total) return {};
+    found.total = *total;
+    return found;
   }
+};
+
+// A program of rows that is a softmax: score is a node of it, and weight what stands above the fraction.
+struct softmax_program {
+  scalar_ref score{0};
+  scalar_program weight;
+  std::optional<scalar_ref> sink{};
+  bool hides_quotients = false;  // zeros stand for these where a condition says so, even if they are NaN
+};
+
+inline std::optional<softmax_program> softmax_of(const scalar_program& program) {
+  const auto& nodes = program.nodes;
+  int sums = 0;
+  for (const scalar_node& node : nodes) {
+    if (!is_row_reduction(node.op)) continue;
+    if (node.type != dtype::f32 || (node.op != scalar_op::row_max && node.op != scalar_op::row_sum)) return {};
+    sums += node.op == scalar_op::row_sum;
+  }
+  const auto softmax = softmax_nodes::find(program);
+  if (!softmax || sums != 1) return {};
+  softmax_program found{.score = softmax->score, .weight = {}, .sink = softmax->sink};
+  const scalar_ref e = softmax->e, divisor = softmax->total;
   // Zeros where a condition of the score says so, before or behind the division.
   small_vector<scalar_ref, 4> hides;
   auto at = static_cast<scalar_ref>(nodes.size() - 1);
@@ -43773,8 +43847,8 @@ class attention_draft {
     const std::int64_t rows = value.sizes()[0] * value.sizes()[1];
     small_vector<counted_axis, max_rank> axes;
     for (int i = 0; i < value.batch_axes + value.query_axes; ++i) axes.push_back({value.space[i], numbers.strides[i]});
-    const bool weighs_by_softmax = value.weight.nodes.size() == 1 && value.weight.nodes[0].value == 1;
-    if (!weighs_by_softmax || value.key_axes > 1 || numbers.offset != 0 || !counts_each_once(axes, rows)) return no_id;
+    if (!hides_rows_alone(value.weight) || value.key_axes > 1 || numbers.offset != 0 || !counts_each_once(axes, rows))
+      return no_id;
     const class_id owner = g_.find(g_.node(product_).owner);
     const shape extents = g_.extents(owner), numbered{2, rows};
     value.further = {{.output = numbers, .type = dtype::f32, .extents = numbered}};
@@ -43794,7 +43868,7 @@ class attention_draft {
       const auto& known = g_.get<attention_attribute>(other);
       if (known.further.empty() || known.form != attention_form::output || known.space != value.space ||
           known.axes() != value.axes() || known.accesses != value.accesses || !(known.score == value.score) ||
-          !(known.sink == value.sink) || !(known.further == value.further) ||
+          !(known.weight == value.weight) || !(known.sink == value.sink) || !(known.further == value.further) ||
           !std::ranges::equal(
               g_.operands(other), operands, {}, [&](class_id id) { return g_.find(id); },
               [&](class_id id) { return g_.find(id); }))
@@ -43917,11 +43991,18 @@ namespace detail {
 // weight times what its gradient is above their mean (1), and of what arguments 0, 1, ... of the program are (2, 3,
 // ...).
 struct softmax_gradient {
-  scalar_ref score{0};
+  softmax_nodes softmax;
   scalar_program slope;
 };
 
-// Reads factors of e, of the sum of e, and of weights off such a program.
+// A program of rows that is made of the mean of the gradient of weights: that is argument 0, the largest score 1 and
+// the inverse of the sum of e 2; what arguments 0, 1, ... of the program are, 3, 4, ...
+struct mean_program {
+  softmax_nodes softmax;
+  scalar_program value;
+};
+
+// Reads factors of e, of the sum of e, and of weights off such programs.
 class softmax_gradient_reader {
  public:
   // weights: the arguments that are weights of the same rows; gradient: that of weights.
@@ -43938,6 +44019,7 @@ class softmax_gradient_reader {
     if (!find_softmax()) return {};
     powers outside;
     scalar_ref at = last();
+    const auto is_gradient = [&](scalar_ref each) { return is_argument(nodes_[each]); };
     const auto is_difference = [&](scalar_ref each) {
       const scalar_op op = nodes_[each].op;
       return (op == scalar_op::add || op == scalar_op::subtract) && linear_[nodes_[each].operands[0]] &&
@@ -43951,7 +44033,6 @@ class softmax_gradient_reader {
     powers of_own, of_mean, in_sum;
     of_mean.negative = difference.op == scalar_op::subtract;
     const auto is_sum = [&](scalar_ref each) { return nodes_[each].op == scalar_op::row_sum; };
-    const auto is_gradient = [&](scalar_ref each) { return is_argument(nodes_[each]); };
     if (!descend(own, is_gradient, of_own, false) || !descend(sum, is_sum, of_mean, false)) return {};
     sum = nodes_[sum].operands[0];
     if (!descend(sum, is_gradient, in_sum, false)) return {};
@@ -43962,6 +44043,43 @@ class softmax_gradient_reader {
     const bool is_weighed = outside.weight == 1 && outside.total + of_own.total == 0;
     if (!is_mean || !is_weighed || outside.negative != of_own.negative) return {};
     return slope();
+  }
+
+  // Of a program with one result a row: what a sink's gradient is, for one.
+  std::optional<mean_program> read_mean() {
+    if (!find_softmax()) return {};
+    std::optional<std::size_t> sum;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (nodes_[i].op != scalar_op::row_sum || !linear_[i]) continue;
+      if (sum) return {};
+      sum = i;
+    }
+    if (!sum) return {};
+    powers in_sum;
+    const auto is_gradient = [&](scalar_ref each) { return is_argument(nodes_[each]); };
+    scalar_ref at = nodes_[*sum].operands[0];
+    if (!descend(at, is_gradient, in_sum, false) || in_sum.weight != 1) return {};
+    scalar_builder builder;
+    const auto own = static_cast<std::size_t>(program_.arguments());
+    small_vector<scalar_ref, 16> arguments(own + 3);
+    for (const scalar_node& node : nodes_) {
+      const auto number = static_cast<std::size_t>(node.value);
+      if (is_argument(node)) arguments[number] = builder.argument(static_cast<int>(number) + 3, node.type);
+    }
+    const scalar_ref inverse = builder.argument(2, dtype::f32);
+    scalar_ref mean = builder.argument(0, dtype::f32);
+    for (int i = 0; i < std::abs(in_sum.total); ++i)
+      mean = builder.binary(in_sum.total < 0 ? scalar_op::multiply : scalar_op::divide, mean, inverse);
+    arguments[own] = in_sum.negative ? builder.unary(scalar_op::negate, mean) : mean;
+    arguments[own + 1] = builder.argument(1, dtype::f32);
+    arguments[own + 2] = builder.unary(scalar_op::reciprocal, inverse);
+    scalar_program program = program_;
+    const scalar_ref known[] = {static_cast<scalar_ref>(*sum), softmax_->largest, softmax_->total};
+    for (std::size_t i = 0; i < 3; ++i)
+      program.nodes[known[i]] = {.op = scalar_op::argument, .type = dtype::f32, .value = static_cast<double>(own + i)};
+    mean_program found{*softmax_, builder.finish(builder.inlined(program, arguments))};
+    if (found.value.has_rows()) return {};
+    return found;
   }
 
  private:
@@ -43980,23 +44098,14 @@ class softmax_gradient_reader {
   [[nodiscard]] scalar_ref last() const { return static_cast<scalar_ref>(nodes_.size() - 1); }
 
   bool find_softmax() {
-    std::optional<scalar_ref> largest;
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      if (nodes_[i].op != scalar_op::row_max) continue;
-      if (largest) return false;
-      largest = static_cast<scalar_ref>(i);
-    }
-    if (!largest) return false;
-    score_ = nodes_[*largest].operands[0];
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      const scalar_node& node = nodes_[i];
-      const auto at = static_cast<scalar_ref>(i);
-      if (node.op == scalar_op::exp && nodes_[node.operands[0]].op == scalar_op::subtract &&
-          nodes_[node.operands[0]].operands[0] == score_ && nodes_[node.operands[0]].operands[1] == *largest)
-        e_ = at;
-      if (node.op == scalar_op::row_sum && e_ && node.operands[0] == *e_) total_ = at;
-    }
-    return e_ && total_ && !linear_[score_];
+    softmax_ = softmax_nodes::find(program_);
+    return softmax_ && !linear_[softmax_->score];
+  }
+
+  // Zeros that stand for what weighs nothing anyway.
+  [[nodiscard]] bool is_hidden(const scalar_node& node) const {
+    return node.op == scalar_op::select && asks_far_below(program_, nodes_[node.operands[0]]) == softmax_->score &&
+           nodes_[node.operands[1]].op == scalar_op::constant && nodes_[node.operands[1]].value == 0;
   }
 
   // From `at` to the core that it is a multiple of.
@@ -44014,6 +44123,8 @@ class softmax_gradient_reader {
       } else if (node.op == scalar_op::divide && first && !linear_[node.operands[1]]) {
         if (!take(node.operands[1], -1, found, has_slopes)) return false;
         at = node.operands[0];
+      } else if (is_hidden(node)) {
+        at = node.operands[2];
       } else if (node.op == scalar_op::select && has_slopes && !linear_[node.operands[0]]) {
         const bool where = linear_[node.operands[1]];
         const scalar_ref other = node.operands[where ? 2 : 1], kept = node.operands[where ? 1 : 2];
@@ -44027,15 +44138,16 @@ class softmax_gradient_reader {
     return true;
   }
   bool take(scalar_ref factor, int sign, powers& found, bool has_slopes) {
+    while (is_hidden(nodes_[factor])) factor = nodes_[factor].operands[2];
     const scalar_node& node = nodes_[factor];
-    if (factor == *e_) {
+    if (factor == softmax_->e) {
       found.weight += sign, found.total += sign;
-    } else if (factor == *total_) {
+    } else if (factor == softmax_->total) {
       found.total += sign;
     } else if (is_argument(node) && std::ranges::find(weights_, argument_of(node)) != weights_.end()) {
       found.weight += sign;
-    } else if (node.op == scalar_op::divide && node.operands[0] == *e_ && node.operands[1] == *total_) {
-      found.weight += sign;
+    } else if (node.op == scalar_op::divide && node.operands[1] == softmax_->total) {
+      return take(node.operands[0], sign, found, has_slopes) && take(node.operands[1], -sign, found, has_slopes);
     } else if (has_slopes) {
       slopes_.push_back({sign > 0 ? scalar_op::multiply : scalar_op::divide, factor});
     } else {
@@ -44046,7 +44158,7 @@ class softmax_gradient_reader {
 
   std::optional<softmax_gradient> slope() const {
     scalar_builder builder;
-    const parts_by_score of_score(builder, program_, score_);
+    const parts_by_score of_score(builder, program_, softmax_->score);
     scalar_ref value = builder.argument(1, dtype::f32);
     for (std::size_t i = slopes_.size(); i-- > 0;) {
       const step& each = slopes_[i];
@@ -44058,7 +44170,7 @@ class softmax_gradient_reader {
         value = builder.select(factor, each.where ? value : zero, each.where ? zero : value);
       }
     }
-    softmax_gradient found{score_, builder.finish(value)};
+    softmax_gradient found{*softmax_, builder.finish(value)};
     if (found.slope.has_rows()) return {};
     return found;
   }
@@ -44067,8 +44179,7 @@ class softmax_gradient_reader {
   const small_vector<scalar_node, 12>& nodes_;
   std::span<const int> weights_;
   small_vector<bool, 64> linear_;  // a multiple of the gradient of weights
-  scalar_ref score_{0};
-  std::optional<scalar_ref> e_, total_;
+  std::optional<softmax_nodes> softmax_;
   small_vector<step, 8> slopes_;  // outermost first
 };
 
@@ -44163,7 +44274,12 @@ class attention_gradient_draft {
       if (!axes.match()) return;
       gradient_ = gradient;
       of_gradient_ = axes(side == 0 ? values.b : values.a);
-      if (is_plain(of_gradient_)) add_by(made);
+      if (!is_plain(of_gradient_)) return;
+      add_by(made);
+      const node_list readers = g_[made].parents;
+      for (const enode_id reader : readers) {
+        if (hides_scores(reader, made)) add_by(owner(reader));
+      }
     });
   }
 
@@ -44188,7 +44304,7 @@ class attention_gradient_draft {
   [[nodiscard]] bool is_rows(enode_id id) const {
     if (g_.node(id).dead || g_.node(id).kind != op::region) return false;
     const auto& rows = g_.get<region_attribute>(id);
-    return rows.row_axes > 0 && !rows.per_row && rows.further.empty() && is_dense(rows.output, rows.space);
+    return rows.row_axes > 0 && rows.further.empty() && (rows.per_row || is_dense(rows.output, rows.space));
   }
 
   // What weighs values in a product that computes the same, as these are weighed, and is a softmax.
@@ -44205,15 +44321,32 @@ class attention_gradient_draft {
         if (!axes.match() || !(axes(side == 0 ? product.b : product.a) == scores_)) continue;
         const class_id other = g_.operand(node, 1 - side);
         for (const enode_id rows : g_[other].nodes) {
-          if (!is_rows(rows)) continue;
+          if (!is_rows(rows) || g_.get<region_attribute>(rows).per_row) continue;
           const auto softmax = softmax_of(g_.get<region_attribute>(rows).program);
-          if (!softmax || softmax->hides_quotients) continue;
+          if (!softmax || !hides_rows_alone(softmax->weight)) continue;
           weights_ = other;
-          of_weights_.push_back({rows, softmax->score});
+          of_weights_.push_back({rows, softmax->score, softmax->sink});
         }
       }
       if (weights_ != no_id) return;
     }
+  }
+
+  // Whether that is the products, but zeros where the score is hidden, whose weight is zero anyway.
+  [[nodiscard]] bool hides_scores(enode_id id, class_id products) const {
+    if (g_.node(id).dead || g_.node(id).kind != op::region) return false;
+    const auto& region = g_.get<region_attribute>(id);
+    const auto& nodes = region.program.nodes;
+    const scalar_node& root = nodes.back();
+    if (region.row_axes != 0 || !region.further.empty() || !is_dense(region.output, region.space)) return false;
+    if (root.op != scalar_op::select || nodes[root.operands[2]].op != scalar_op::argument) return false;
+    const scalar_node& zero = nodes[root.operands[1]];
+    const index_map& kept = region.accesses[static_cast<std::size_t>(nodes[root.operands[2]].value)];
+    const auto score = asks_far_below(region.program, nodes[root.operands[0]]);
+    return score && zero.op == scalar_op::constant && zero.value == 0 && kept.source >= 0 &&
+           g_.operand(id, static_cast<std::size_t>(kept.source)) == products && is_dense(kept, region.space) &&
+           std::ranges::any_of(of_weights_,
+                               [&](const weighing_rows& each) { return equal(id, *score, each.rows, each.score); });
   }
 
   // `products`: of the output's gradient and values.
@@ -44232,46 +44365,102 @@ class attention_gradient_draft {
         if (source == weights_) weights.push_back(static_cast<int>(k));
       }
       if (of_products < 0) continue;
-      const auto found = softmax_gradient_reader(region.program, of_products, weights).read();
-      if (!found || !has_same_score(rows, found->score)) continue;
+      softmax_gradient_reader reader(region.program, of_products, weights);
+      if (region.per_row) {
+        if (const auto found = reader.read_mean(); found && is_same(rows, found->softmax))
+          add_mean(rows, region, *found);
+        continue;
+      }
+      const auto found = reader.read();
+      if (!found || !is_same(rows, found->softmax)) continue;
       add_by_weights(rows, region, *found, of_products);
       if (const char* problem = add_for(rows, region, *found))
         pass_.note_missed({owner(rows), output_, attention_gradients::rule, problem});
     }
   }
 
-  // Whether the rows' score is that of the weights: the same program of the same values.
-  [[nodiscard]] bool has_same_score(enode_id rows, scalar_ref score) const {
-    const auto& own = g_.get<region_attribute>(rows);
-    const scalar_program program = part(own.program, score);
-    return std::ranges::any_of(of_weights_, [&](const auto& each) {
-      const auto& other = g_.get<region_attribute>(each.rows);
-      const scalar_program known = part(other.program, each.score);
-      if (row_length(own) != row_length(other) || own.space.elements() != other.space.elements()) return false;
-      return equal(program, program.nodes.size() - 1, rows, known, known.nodes.size() - 1, each.rows);
+  // Whether that is the softmax by which attention weighs: the same programs of the same values.
+  [[nodiscard]] bool is_same(enode_id rows, const softmax_nodes& softmax) const {
+    return std::ranges::any_of(of_weights_, [&](const weighing_rows& each) {
+      if (each.sink.has_value() != softmax.sink.has_value()) return false;
+      return equal(rows, softmax.score, each.rows, each.score) &&
+             (!each.sink || equal(rows, *softmax.sink, each.rows, *each.sink));
     });
   }
-  [[nodiscard]] bool equal(const scalar_program& a, std::size_t in_a, enode_id rows_a, const scalar_program& b,
-                           std::size_t in_b, enode_id rows_b) const {
+  [[nodiscard]] bool equal(enode_id rows, scalar_ref value, enode_id of, scalar_ref known) const {
+    const auto &own = g_.get<region_attribute>(rows), &other = g_.get<region_attribute>(of);
+    if (own.row_axes > 0 && row_length(own) != row_length(other)) return false;
+    if (own.space.elements() != other.space.elements()) return false;
+    small_vector<scalar_ref, 64> seen(own.program.nodes.size(), scalar_ref(-1));  // equal to which
+    return equal(own.program, value, rows, other.program, known, of, seen);
+  }
+  [[nodiscard]] bool equal(const scalar_program& a, scalar_ref in_a, enode_id rows_a, const scalar_program& b,
+                           scalar_ref in_b, enode_id rows_b, small_vector<scalar_ref, 64>& seen) const {
     const scalar_node &x = a.nodes[in_a], &y = b.nodes[in_b];
+    if (seen[in_a] == in_b) return true;
     if (x.op != y.op || x.type != y.type) return false;
     if (x.op == scalar_op::argument) {
       const auto &own = g_.get<region_attribute>(rows_a), &other = g_.get<region_attribute>(rows_b);
-      index_map read = own.accesses[static_cast<std::size_t>(x.value)];
-      index_map known = other.accesses[static_cast<std::size_t>(y.value)];
+      const index_map& read = own.accesses[static_cast<std::size_t>(x.value)];
+      const index_map& known = other.accesses[static_cast<std::size_t>(y.value)];
       if ((read.source < 0) != (known.source < 0)) return false;
       if (read.source >= 0 && g_.operand(rows_a, static_cast<std::size_t>(read.source)) !=
                                   g_.operand(rows_b, static_cast<std::size_t>(known.source)))
         return false;
-      if (is_dense(read, own.space) && is_dense(known, other.space)) return true;
-      read.source = known.source = 0;
-      return own.space == other.space && read == known;
+      return reads_alike(read, own.space, known, other.space);
     }
     if (x.op == scalar_op::constant) return same_bits(x.value, y.value);
     for (int k = 0; k < info(x.op).arity; ++k) {
-      if (!equal(a, x.operands[k], rows_a, b, y.operands[k], rows_b)) return false;
+      if (!equal(a, x.operands[k], rows_a, b, y.operands[k], rows_b, seen)) return false;
     }
+    seen[in_a] = in_b;
     return true;
+  }
+
+  // One value a row that is made of the mean: of what attention tells of its rows.
+  void add_mean(enode_id rows, const region_attribute& region, const mean_program& found) {
+    const class_id made = owner(rows);
+    const int outer = region.space.rank() - region.row_axes;
+    if (g_[made].decides || g_[made].type != dtype::f32) return;
+    region_attribute value;
+    for (int axis = 0; axis < outer; ++axis) value.space.push_back(region.space[axis]);
+    value.output = region.output;
+    class_list operands;
+    scalar_builder builder;
+    small_vector<scalar_ref, 16> arguments(static_cast<std::size_t>(std::max(found.value.arguments(), 3)));
+    const auto read = [&](index_map access, class_id source, dtype type) {
+      if (source != no_id) access.source = static_cast<int>(append_once(operands, 0, source));
+      value.accesses.push_back(access);
+      return builder.argument(static_cast<int>(value.accesses.size() - 1), type);
+    };
+    index_map number;
+    for (int axis = 0; axis < outer; ++axis) number.strides[axis] = value.space.stride(axis);
+    const class_id mean = mean_for(made, rows);
+    if (mean == no_id) return;
+    arguments[0] = read(number, mean, dtype::f32);
+    arguments[1] = read(number, statistics_, dtype::f32);
+    number.offset = value.space.elements();
+    arguments[2] = read(number, statistics_, dtype::f32);
+    for (const scalar_node& node : found.value.nodes) {
+      if (node.op != scalar_op::argument || node.value < 3) continue;
+      const auto argument = static_cast<std::size_t>(node.value);
+      const index_map& own = region.accesses[argument - 3];
+      for (int axis = outer; axis < region.space.rank(); ++axis) {
+        if (own.strides[axis] != 0 && region.space[axis] > 1) return;
+      }
+      if (own.bounded != 0) return;
+      index_map access = own;
+      for (int axis = outer; axis < region.space.rank(); ++axis) access.strides[axis] = 0;
+      const auto source = static_cast<std::size_t>(own.source);
+      arguments[argument] =
+          read(access, own.source < 0 ? class_id(no_id) : g_.find(g_.operand(rows, source)), node.type);
+    }
+    value.program = builder.finish(builder.inlined(found.value, arguments));
+    for (int axis = outer; axis < region.space.rank(); ++axis) value.output.strides[axis] = 0;
+    if (operands.size() > pass_.limits().buffers || std::ranges::find(operands, made) != operands.end()) return;
+    g_.add_to(made, op::region, value, operands, bit(attention_gradients::rule) | g_.node(rows).reasons);
+    pass_.introduce(both_, made), pass_.introduce(statistics_, made);
+    pass_.note_applied(attention_gradients::rule);
   }
 
   // The same rows of the weights as they are stored, where scores are asked for nothing else: weight * (gradient - the
@@ -44318,6 +44507,7 @@ class attention_gradient_draft {
   const char* add_for(enode_id rows, const region_attribute& region, const softmax_gradient& found) {
     attention_attribute value = of_;
     value.further.clear();
+    value.sink = {};  // which statistics have in them
     value.schedule = {};
     class_list operands(operands_.begin(), operands_.begin() + 3);
     for (const class_id each : {gradient_, statistics_, class_id(no_id)}) operands.push_back(each);
@@ -44330,9 +44520,9 @@ class attention_gradient_draft {
     operands.append(operands_.begin() + 3, operands_.end());
     if (const char* problem = read_slope(rows, region, found.slope, value, operands)) return problem;
     if (operands.size() > pass_.limits().buffers) return "too many operands";
-    program_flags flags(static_cast<std::size_t>(std::max(value.weight.arguments(), 2)), false);
+    program_flags flags(static_cast<std::size_t>(std::max(value.slope.arguments(), 2)), false);
     flags[0] = flags[1] = true;
-    if (trace_unstable(value.weight, flags).decision) return "computed twice it could decide two ways";
+    if (trace_unstable(value.slope, flags).decision) return "computed twice it could decide two ways";
     bool any = add_query_gradient(owner(rows), value, operands);
     any = add_key_gradients(owner(rows), value, operands) || any;
     if (any) pass_.note_applied(attention_gradients::rule);
@@ -44366,7 +44556,7 @@ class attention_gradient_draft {
       const std::size_t place = append_once(value.accesses, 6, read);
       arguments[number] = builder.argument(static_cast<int>(place) - 4, node.type);
     }
-    value.weight = builder.finish(builder.inlined(slope, arguments));
+    value.slope = builder.finish(builder.inlined(slope, arguments));
     return nullptr;
   }
 
@@ -44518,6 +44708,7 @@ class attention_gradient_draft {
   struct weighing_rows {
     enode_id rows;
     scalar_ref score;
+    std::optional<scalar_ref> sink;
   };
   small_vector<weighing_rows, 4> of_weights_;
 };
@@ -53612,10 +53803,11 @@ class row_block {
     const f32x4 four = values_[i].load();
     if (!is_ragged() && !is_filled()) return four;
     const boolean is_row = is_ragged() ? first_row_->load() + pieces_[i].row < plan_.row_count : boolean(true);
-    const auto is_there = [&](std::uint32_t j) {
-      return is_filled() ? is_row && pieces_[i].four * 4u + j < plan_.k_count : is_row;
+    const auto part = [&](std::uint32_t j) {
+      const boolean is_there = is_filled() ? is_row && pieces_[i].four * 4u + j < plan_.k_count : is_row;
+      return select(is_there, four[j], f32(0.0f));
     };
-    return select(vector(is_there(0), is_there(1), is_there(2), is_there(3)), four, f32x4(0.0f));
+    return vector(part(0), part(1), part(2), part(3));
   }
 
   spirv::kernel& k_;
@@ -53827,7 +54019,7 @@ class attention_kernel {
   /// Of a gradient's form: that of a score, from that of its weight times the weight.
   [[nodiscard]] spirv::f32 slope_of(const spirv::f32& score, const spirv::f32& of_weight, const spirv::u32& query,
                                     const spirv::u32& key) const {
-    return spirv::f32(kernels::emit(k_, node_.weight, [&](int argument) -> scalar_value {
+    return spirv::f32(kernels::emit(k_, node_.slope, [&](int argument) -> scalar_value {
       if (argument < 2) return argument == 0 ? score : of_weight;
       return of_argument(argument - 1, query, key);
     }));
@@ -53851,8 +54043,9 @@ class attention_kernel {
     if (!statistics_) return;
     const spirv::u32 at = row_offset(node_.further[0].output, query);
     const scalar_value operands[] = {spirv::f32(1), total};
+    const spirv::f32 inverse(kernels::emit(k_, {scalar_op::divide, dtype::f32}, operands));
     (*statistics_)[at] = largest;
-    (*statistics_)[at + row_count()] = spirv::f32(kernels::emit(k_, {scalar_op::divide, dtype::f32}, operands));
+    (*statistics_)[at + row_count()] = weight(largest, inverse);
   }
   /// Number `which` of the rows that come prepared, where they do: from there. Behind batch_.
   template <class Rows>

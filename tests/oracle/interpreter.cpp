@@ -938,8 +938,9 @@ class interpreter<Real>::definitions {
     if (rows.has_sink()) total = builder.binary(scalar_op::add, total, e_of(sink));
     const auto program_of = [&](scalar_ref value) { return scalar_builder(builder).finish(value); };
     const scalar_program softmax = program_of(builder.binary(scalar_op::divide, weight, total)),
-                         maximum = program_of(largest),
-                         inverse = program_of(builder.binary(scalar_op::divide, builder.constant(1), total));
+                         maximum = program_of(largest);
+    const scalar_ref of_largest[] = {largest, builder.binary(scalar_op::divide, builder.constant(1), total)};
+    const scalar_program inverse = program_of(builder.inlined(rows.weight, of_largest));
     const epilogue finish = of_score(rows), of_sink{rows.sink, finish.accesses};
     const auto length = static_cast<std::size_t>(rows.sizes()[3]);
     scalar_machine<Real> program(rows.score, 1, run_.on_scalar), sink_program(rows.sink, 1, run_.on_scalar),
@@ -989,7 +990,7 @@ class interpreter<Real>::definitions {
     const scalar_ref e = builder.unary(scalar_op::exp, binary(scalar_op::subtract, argument(0), argument(1)));
     const scalar_program softmax = builder.finish(binary(scalar_op::multiply, e, argument(2)));
     scalar_machine<Real> score_program(rows.score, 1, run_.on_scalar), weight_program(softmax, 1, run_.on_scalar),
-        slope_program(rows.weight, 1, run_.on_scalar);
+        slope_program(rows.slope, 1, run_.on_scalar);
     const epilogue finish = of_score(rows);
     // Of all pairs of a query and a key.
     std::vector<Real> weights, slopes;

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,22 @@ graph compares_with_its_row_maximum(dtype type) {
   g.add_output("scaled", scaled);
   g.add_output("other", other);
   return g;
+}
+
+// What is hidden lies where nothing is computed, so that no sum decides whether it is.
+TEST(egraph_continuity, nothing_decides_by_what_is_far_below) {
+  for (const scalar_op kind : {scalar_op::less, scalar_op::less_equal}) {
+    for (const double bound : {-1e38, -0x1p64, -0x1p63, 1e38, -std::numeric_limits<double>::infinity()}) {
+      scalar_builder s;
+      const scalar_ref x = s.argument(0, dtype::f32);
+      const scalar_program hidden =
+          s.finish(s.select(s.binary(kind, x, s.constant(bound)), s.constant(0), s.argument(1, dtype::f32)));
+      const bool is_far = bound == -1e38 || bound == -0x1p64, unstable[] = {true, true};
+      EXPECT_EQ(egraph::deciding_arguments(hidden)[0], !is_far) << bound;
+      EXPECT_EQ(egraph::trace_unstable(hidden, unstable).decision, !is_far) << bound;
+      EXPECT_TRUE(egraph::trace_unstable(hidden, unstable).result);
+    }
+  }
 }
 
 TEST(egraph_continuity, a_value_compared_with_its_own_maximum_has_one_spelling) {

@@ -99,6 +99,27 @@ const std::vector<spelling> found{
        const node_id biased = g.add(scores, g.expand_axes(bias, {2, 5, 7}, 1));
        add_gradients(g, g.contract(samples::softmax(g, biased), all.v, "hij", "jhc", "ihc"));
      }},
+    {"within a window", [](graph& g) { with_options(g, {.causal = true, .sliding_window = 3}, 6, 6, 4, 2, 8, 8); }},
+    {"a window ahead of a short past", [](graph& g) { with_options(g, {.sliding_window = 2}, 9, 3, 2, 2, 5, 7); }},
+    {"key lengths",
+     [](graph& g) {
+       const operands all = make_operands(g, {2, 6, 4, 8}, {2, 5, 2, 8}, {2, 5, 2, 8});
+       const node_value lengths(g, g.input("lengths", dtype::i32, {2}));
+       add_gradients(g, attend(all.q, all.k, all.v, key_lengths(lengths), gqa_options{}));
+     }},
+    {"a mask of conditions",
+     [](graph& g) {
+       const operands all = make_operands(g, {6, 2, 8}, {7, 2, 8}, {7, 2, 8});
+       const node_value mask(g, g.input("mask", dtype::i32, {6, 7}));
+       add_gradients(g, attend(all.q, all.k, all.v, attn_mask(mask), gqa_options{.softcap = 5}));
+     }},
+    {"sinks that are learned, a window and a mask",
+     [](graph& g) {
+       const operands all = make_operands(g, {6, 4, 8}, {6, 2, 8}, {6, 2, 8});
+       const node_value sinks(g, g.parameter("sinks", dtype::f32, {4})), mask(g, g.input("mask", dtype::f32, {6, 6}));
+       const gqa_options options{.causal = true, .sliding_window = 3};
+       add_gradients(g, attend(all.q, all.k, all.v, attn_mask(mask), attention_sinks(sinks), options));
+     }},
     {"keys alike along their width",
      [](graph& g) {
        const node_id key = g.parameter("k", dtype::f32, {7, 1});
@@ -311,8 +332,25 @@ TEST(fusion_attention_gradient, look_alikes_are_not) {
          const node_id weights = samples::softmax(g, g.contract(all.q, all.k, "bid", "jd", "bij"));
          add_gradients(g, g.contract(weights, all.v, "bij", "bjc", "bic"));
        }},
+      {"of a softmax without the sink that weights are with",
+       [&](graph& g) {
+         const operands all = make(g);
+         const node_id s = scores_of(g, all), dy = g.input("dy", dtype::f32, {5, 3});
+         const auto of_row = [&](node_id x) { return g.expand_axes(x, {5, 7}, 2); };
+         const node_id sink = g.input("sink", dtype::f32, {5}), own = g.reduce(reduce_kind::max, s, 2);
+         const node_id largest = g.map(scalar_op::maximum, {own, sink});
+         const node_id e = g.map(scalar_op::exp, {g.subtract(s, of_row(largest))});
+         const node_id more = g.map(scalar_op::exp, {g.subtract(sink, largest)});
+         const node_id weights = g.divide(e, of_row(g.add(g.reduce(reduce_kind::sum, e, 2), more)));
+         const node_id others = samples::softmax(g, s), of_weights = g.contract(dy, all.v, "ic", "jc", "ij");
+         const node_id mean = samples::row_value(g, reduce_kind::sum, g.multiply(others, of_weights));
+         const node_id slopes = g.multiply(others, g.subtract(of_weights, mean));
+         g.add_output("y", g.contract(weights, all.v, "ij", "jc", "ic"));
+         g.add_output("dq", g.contract(slopes, all.k, "ij", "jd", "id"));
+         g.add_output("dk", g.contract(slopes, all.q, "ij", "id", "jd"));
+         g.add_output("dv", g.contract(weights, dy, "ij", "ic", "jc"));
+       }},
       {"a soft cap", [&](graph& g) { with_options(g, {.causal = true, .softcap = 4}, 6, 6, 2, 2, 8, 8); }},
-      {"a window", [&](graph& g) { with_options(g, {.causal = true, .sliding_window = 3}, 6, 6, 2, 2, 8, 8); }},
   };
   fusion::optimize_options units;  // whose costs try choices without each of these
   units.device.matrix_units = matrix_units::cooperative, units.device.fragments_by_rows = true;
@@ -342,6 +380,22 @@ TEST(fusion_attention_gradient, of_a_product_without_its_channels) {
   g.add_output("dq", gradients(g, loss, wrt)[0]);
   samples::expect_equal(g, fusion::optimize(g, launches_decide()), "no channels");
   samples::expect_all_forms_agree(g, samples::random_leaves(g, -2, 2), launches_decide());
+}
+
+// A program names one value several times, and what reads that as often.
+TEST(fusion_attention_gradient, of_scores_that_are_squares_of_squares) {
+  graph g;
+  const operands all = make_operands(g, {5, 4}, {7, 4}, {7, 3});
+  node_id scores = scores_of(g, all);
+  for (int i = 0; i < 30; ++i) scores = g.map(scalar_op::tanh, {g.multiply(scores, scores)});
+  const node_id dy = g.input("dy", dtype::f32, {5, 3}), weights = samples::softmax(g, scores);
+  const node_id of_weights = g.contract(dy, all.v, "ic", "jc", "ij");
+  const node_id mean = samples::row_value(g, reduce_kind::sum, g.multiply(weights, of_weights));
+  const node_id slopes = g.multiply(weights, g.subtract(of_weights, mean));
+  g.add_output("y", g.contract(weights, all.v, "ij", "jc", "ic"));
+  g.add_output("dv", g.contract(weights, dy, "ij", "ic", "jc"));
+  g.add_output("ds", g.contract(slopes, all.k, "ij", "jd", "id"));
+  samples::expect_equal(g, fusion::optimize(g, launches_decide()), "squares of squares");
 }
 
 TEST(fusion_attention_gradient, of_an_output_that_is_its_own_gradient) {

@@ -21,13 +21,14 @@ namespace {
 using namespace meganeura;
 
 // y, and of a loss that weighs its elements by dy the gradients for q, k and v.
-void add_gradients(graph& g, node_id y) {
+void add_gradients(graph& g, node_id y, const std::vector<std::string>& of = {"q", "k", "v"}) {
   const node_id by = g.input("dy", dtype::f32, shape(g[y].extents));
   g.add_output("y", y);
   const node_id loss = g.reduce(reduce_kind::sum, g.multiply(y, by), (1u << g[y].extents.rank()) - 1);
-  const std::vector<node_id> wrt{g.find_leaf("q"), g.find_leaf("k"), g.find_leaf("v")};
+  std::vector<node_id> wrt;
+  for (const std::string& name : of) wrt.push_back(g.find_leaf(name));
   const std::vector<node_id> found = gradients(g, loss, wrt);
-  for (std::size_t i = 0; i < wrt.size(); ++i) g.add_output(std::string("d") + "qkv"[i], found[i]);
+  for (std::size_t i = 0; i < wrt.size(); ++i) g.add_output("d" + of[i], found[i]);
 }
 
 struct asked {
@@ -80,13 +81,17 @@ oracle::tensors<double> on_device(const graph& g, const oracle::tensors<double>&
   return found;
 }
 
-void expect_oracle(const graph& g, std::int64_t terms, const std::string& what, const way& how = {}) {
-  const oracle::tensors<double> leaves = samples::random_leaves(g, -2, 2);
+void expect_oracle(const graph& g, const oracle::tensors<double>& leaves, std::int64_t terms, const std::string& what,
+                   const way& how = {}) {
   oracle::tensors<double> expected = oracle::interpreter<double>(g, leaves, {}).run();
   const oracle::tensors<double> found = on_device(g, leaves, how);
   const double permitted = how.accuracy == precision::fast ? 4e-3 : 2 * oracle::tolerance(dtype::f32, terms);
   for (const auto& [name, value] : found)
     EXPECT_LE(oracle::relative_error(value.values, expected.at(name).values), permitted) << what << ' ' << name;
+}
+
+void expect_oracle(const graph& g, std::int64_t terms, const std::string& what, const way& how = {}) {
+  expect_oracle(g, samples::random_leaves(g, -2, 2), terms, what, how);
 }
 
 bool has_units() { return profile_of(support::shared_device()).fragments_by_rows; }
@@ -115,6 +120,48 @@ TEST(runtime_attention_gradient, masks) {
        {gqa_options{.causal = true}, gqa_options{.causal = true, .alibi = true}, gqa_options{.scale = 3}})
     expect_oracle(attention({21, 21, 4, 2, 16, 16, each}), 40, "square");
   expect_oracle(attention({6, 37, 2, 2, 16, 16, {.causal = true}}), 60, "behind a past");
+}
+
+// What hides scores at run time, all of a row's among them, and a sink whose gradient comes of the same rows.
+graph masked(const asked& a) {
+  graph g;
+  const node_value q(g, g.input("q", dtype::f32, {2, a.queries, a.heads, a.width}));
+  const node_value k(g, g.input("k", dtype::f32, {2, a.keys, a.kv_heads, a.width}));
+  const node_value v(g, g.input("v", dtype::f32, {2, a.keys, a.kv_heads, a.channels}));
+  const node_value mask(g, g.input("mask", dtype::f32, {a.queries, a.keys}));
+  const node_value lengths(g, g.input("lengths", dtype::i32, {2}));
+  add_gradients(g, attend(q, k, v, attn_mask(mask), key_lengths(lengths), a.options));
+  return g;
+}
+graph with_sinks(const asked& a) {
+  graph g;
+  const node_value q(g, g.input("q", dtype::f32, {a.queries, a.heads, a.width}));
+  const node_value k(g, g.input("k", dtype::f32, {a.keys, a.kv_heads, a.width}));
+  const node_value v(g, g.input("v", dtype::f32, {a.keys, a.kv_heads, a.channels}));
+  const node_value sinks(g, g.input("sinks", dtype::f32, {a.heads}));
+  add_gradients(g, attend(q, k, v, attention_sinks(sinks), a.options), {"q", "k", "v", "sinks"});
+  return g;
+}
+TEST(runtime_attention_gradient, of_what_is_hidden_at_run_time) {
+  const graph g = masked({21, 33, 2, 1, 8, 5, {.sliding_window = 9}});
+  oracle::tensors<double> leaves = samples::random_leaves(g, -2, 2);
+  for (std::size_t i = 0; i < 21 * 33; ++i) {
+    if (i / 33 == 4 || i % 5 == 0) leaves.at("mask").values[i] = -std::numeric_limits<double>::infinity();
+  }
+  leaves.at("lengths").values = {17, 0};
+  for (const way& how : {way{}, way{.schedule = 0}, way{.accuracy = precision::fast, .schedule = 1}})
+    expect_oracle(g, leaves, 80, "hidden", how);
+}
+TEST(runtime_attention_gradient, sinks) {
+  expect_oracle(with_sinks({9, 40, 2, 2, 7, 6}), 80, "alone");
+  const graph g = with_sinks({21, 33, 4, 2, 8, 5, {.causal = true, .sliding_window = 6}});
+  for (const way& how : {way{}, way{.schedule = 0}}) expect_oracle(g, 80, "within a window", how);
+}
+
+// Narrow rows, as many as a workgroup takes at a time.
+TEST(runtime_attention_gradient, narrow_heads) {
+  for (const asked& each : {asked{64, 64, 1, 1, 2, 3}, asked{32, 64, 2, 1, 3, 8}})
+    expect_oracle(attention(each), 130, "narrow");
 }
 
 // Workgroups go through the rows alone that weigh something for some of theirs.

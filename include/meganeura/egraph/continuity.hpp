@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/graph/scalar.hpp>
 
+#include <optional>
 #include <span>
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
@@ -13,6 +14,13 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 // alone, and a sum it depends on is computed in one kernel. So is what is assigned to a state that decides: the next
 // step decides by it. (A parameter decides too, behind every relu; its gradient is rewritten all the same.) All other
 // arithmetic is the same wherever it is repeated: kernels round after every operation.
+
+/// What is below this is hidden, as scores under a mask are: no rounding decides whether a value is, since what is
+/// computed comes nowhere near. Numbers there are also farther apart, in f32 and in f64, than any distance below the
+/// largest of a softmax that leaves a weight above zero.
+inline constexpr double far_below = -0x1p64;
+/// Whether a comparison asks that of a value: which, or no node.
+[[nodiscard]] std::optional<scalar_ref> asks_far_below(const scalar_program& program, const scalar_node& comparison);
 
 /// For each node of a program whether a discontinuous function of floats depends on it. A select that picks one of the
 /// two values it compares is a minimum or a maximum and continuous.

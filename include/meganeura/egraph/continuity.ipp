@@ -4,6 +4,7 @@
 #include <meganeura/egraph/continuity.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
@@ -12,6 +13,7 @@ namespace detail {
 // Floats in, a jump somewhere in what comes out.
 inline bool jumps(const scalar_program& program, const scalar_node& node) {
   if (info(node.op).arity == 0 || !is_float(program.nodes[node.operands[0]].type)) return false;
+  if (asks_far_below(program, node)) return false;
   return info(node.op).is.jumps || (node.op == scalar_op::convert && !is_float(node.type));
 }
 
@@ -24,6 +26,14 @@ inline bool picks_what_it_compares(const scalar_program& program, const scalar_n
 }
 
 }  // namespace detail
+
+MEGANEURA_INLINE std::optional<scalar_ref> asks_far_below(const scalar_program& program,
+                                                          const scalar_node& comparison) {
+  if (comparison.op != scalar_op::less && comparison.op != scalar_op::less_equal) return {};
+  const scalar_node& bound = program.nodes[comparison.operands[1]];
+  const bool is_far = bound.op == scalar_op::constant && std::isfinite(bound.value) && bound.value <= far_below;
+  return is_far ? std::optional(comparison.operands[0]) : std::nullopt;
+}
 
 MEGANEURA_INLINE program_flags deciding_nodes(const scalar_program& program) {
   const std::span<const scalar_node> nodes = program.nodes;

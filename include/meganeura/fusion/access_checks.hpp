@@ -84,6 +84,21 @@ inline bool is_dense(const index_map& access, const shape& space) {
   return true;
 }
 
+// Whether two accesses read the same of each element that has the same number in its space.
+inline bool reads_alike(const index_map& a, const shape& of_a, const index_map& b, const shape& of_b) {
+  if (a.offset != b.offset || a.bounded != 0 || b.bounded != 0 || of_a.elements() != of_b.elements()) return false;
+  // From the last axes on, as many elements at a time as both have side by side.
+  std::int64_t left_a = 1, left_b = 1, stride_a = 0, stride_b = 0;
+  for (int i = of_a.rank(), j = of_b.rank();;) {
+    while (left_a == 1 && i > 0) left_a = of_a[--i], stride_a = a.strides[i];
+    while (left_b == 1 && j > 0) left_b = of_b[--j], stride_b = b.strides[j];
+    const std::int64_t both = std::min(left_a, left_b);
+    if (both == 1) return true;
+    if (stride_a != stride_b || left_a % both != 0 || left_b % both != 0) return false;
+    left_a /= both, left_b /= both, stride_a *= both, stride_b *= both;
+  }
+}
+
 // What computes one node of a program.
 inline scalar_program part(const scalar_program& program, scalar_ref root) {
   scalar_program result;

@@ -17,11 +17,18 @@ namespace detail {
 // weight times what its gradient is above their mean (1), and of what arguments 0, 1, ... of the program are (2, 3,
 // ...).
 struct softmax_gradient {
-  scalar_ref score{0};
+  softmax_nodes softmax;
   scalar_program slope;
 };
 
-// Reads factors of e, of the sum of e, and of weights off such a program.
+// A program of rows that is made of the mean of the gradient of weights: that is argument 0, the largest score 1 and
+// the inverse of the sum of e 2; what arguments 0, 1, ... of the program are, 3, 4, ...
+struct mean_program {
+  softmax_nodes softmax;
+  scalar_program value;
+};
+
+// Reads factors of e, of the sum of e, and of weights off such programs.
 class softmax_gradient_reader {
  public:
   // weights: the arguments that are weights of the same rows; gradient: that of weights.
@@ -38,6 +45,7 @@ class softmax_gradient_reader {
     if (!find_softmax()) return {};
     powers outside;
     scalar_ref at = last();
+    const auto is_gradient = [&](scalar_ref each) { return is_argument(nodes_[each]); };
     const auto is_difference = [&](scalar_ref each) {
       const scalar_op op = nodes_[each].op;
       return (op == scalar_op::add || op == scalar_op::subtract) && linear_[nodes_[each].operands[0]] &&
@@ -51,7 +59,6 @@ class softmax_gradient_reader {
     powers of_own, of_mean, in_sum;
     of_mean.negative = difference.op == scalar_op::subtract;
     const auto is_sum = [&](scalar_ref each) { return nodes_[each].op == scalar_op::row_sum; };
-    const auto is_gradient = [&](scalar_ref each) { return is_argument(nodes_[each]); };
     if (!descend(own, is_gradient, of_own, false) || !descend(sum, is_sum, of_mean, false)) return {};
     sum = nodes_[sum].operands[0];
     if (!descend(sum, is_gradient, in_sum, false)) return {};
@@ -62,6 +69,43 @@ class softmax_gradient_reader {
     const bool is_weighed = outside.weight == 1 && outside.total + of_own.total == 0;
     if (!is_mean || !is_weighed || outside.negative != of_own.negative) return {};
     return slope();
+  }
+
+  // Of a program with one result a row: what a sink's gradient is, for one.
+  std::optional<mean_program> read_mean() {
+    if (!find_softmax()) return {};
+    std::optional<std::size_t> sum;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (nodes_[i].op != scalar_op::row_sum || !linear_[i]) continue;
+      if (sum) return {};
+      sum = i;
+    }
+    if (!sum) return {};
+    powers in_sum;
+    const auto is_gradient = [&](scalar_ref each) { return is_argument(nodes_[each]); };
+    scalar_ref at = nodes_[*sum].operands[0];
+    if (!descend(at, is_gradient, in_sum, false) || in_sum.weight != 1) return {};
+    scalar_builder builder;
+    const auto own = static_cast<std::size_t>(program_.arguments());
+    small_vector<scalar_ref, 16> arguments(own + 3);
+    for (const scalar_node& node : nodes_) {
+      const auto number = static_cast<std::size_t>(node.value);
+      if (is_argument(node)) arguments[number] = builder.argument(static_cast<int>(number) + 3, node.type);
+    }
+    const scalar_ref inverse = builder.argument(2, dtype::f32);
+    scalar_ref mean = builder.argument(0, dtype::f32);
+    for (int i = 0; i < std::abs(in_sum.total); ++i)
+      mean = builder.binary(in_sum.total < 0 ? scalar_op::multiply : scalar_op::divide, mean, inverse);
+    arguments[own] = in_sum.negative ? builder.unary(scalar_op::negate, mean) : mean;
+    arguments[own + 1] = builder.argument(1, dtype::f32);
+    arguments[own + 2] = builder.unary(scalar_op::reciprocal, inverse);
+    scalar_program program = program_;
+    const scalar_ref known[] = {static_cast<scalar_ref>(*sum), softmax_->largest, softmax_->total};
+    for (std::size_t i = 0; i < 3; ++i)
+      program.nodes[known[i]] = {.op = scalar_op::argument, .type = dtype::f32, .value = static_cast<double>(own + i)};
+    mean_program found{*softmax_, builder.finish(builder.inlined(program, arguments))};
+    if (found.value.has_rows()) return {};
+    return found;
   }
 
  private:
@@ -80,23 +124,14 @@ class softmax_gradient_reader {
   [[nodiscard]] scalar_ref last() const { return static_cast<scalar_ref>(nodes_.size() - 1); }
 
   bool find_softmax() {
-    std::optional<scalar_ref> largest;
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      if (nodes_[i].op != scalar_op::row_max) continue;
-      if (largest) return false;
-      largest = static_cast<scalar_ref>(i);
-    }
-    if (!largest) return false;
-    score_ = nodes_[*largest].operands[0];
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      const scalar_node& node = nodes_[i];
-      const auto at = static_cast<scalar_ref>(i);
-      if (node.op == scalar_op::exp && nodes_[node.operands[0]].op == scalar_op::subtract &&
-          nodes_[node.operands[0]].operands[0] == score_ && nodes_[node.operands[0]].operands[1] == *largest)
-        e_ = at;
-      if (node.op == scalar_op::row_sum && e_ && node.operands[0] == *e_) total_ = at;
-    }
-    return e_ && total_ && !linear_[score_];
+    softmax_ = softmax_nodes::find(program_);
+    return softmax_ && !linear_[softmax_->score];
+  }
+
+  // Zeros that stand for what weighs nothing anyway.
+  [[nodiscard]] bool is_hidden(const scalar_node& node) const {
+    return node.op == scalar_op::select && asks_far_below(program_, nodes_[node.operands[0]]) == softmax_->score &&
+           nodes_[node.operands[1]].op == scalar_op::constant && nodes_[node.operands[1]].value == 0;
   }
 
   // From `at` to the core that it is a multiple of.
@@ -114,6 +149,8 @@ class softmax_gradient_reader {
       } else if (node.op == scalar_op::divide && first && !linear_[node.operands[1]]) {
         if (!take(node.operands[1], -1, found, has_slopes)) return false;
         at = node.operands[0];
+      } else if (is_hidden(node)) {
+        at = node.operands[2];
       } else if (node.op == scalar_op::select && has_slopes && !linear_[node.operands[0]]) {
         const bool where = linear_[node.operands[1]];
         const scalar_ref other = node.operands[where ? 2 : 1], kept = node.operands[where ? 1 : 2];
@@ -127,15 +164,16 @@ class softmax_gradient_reader {
     return true;
   }
   bool take(scalar_ref factor, int sign, powers& found, bool has_slopes) {
+    while (is_hidden(nodes_[factor])) factor = nodes_[factor].operands[2];
     const scalar_node& node = nodes_[factor];
-    if (factor == *e_) {
+    if (factor == softmax_->e) {
       found.weight += sign, found.total += sign;
-    } else if (factor == *total_) {
+    } else if (factor == softmax_->total) {
       found.total += sign;
     } else if (is_argument(node) && std::ranges::find(weights_, argument_of(node)) != weights_.end()) {
       found.weight += sign;
-    } else if (node.op == scalar_op::divide && node.operands[0] == *e_ && node.operands[1] == *total_) {
-      found.weight += sign;
+    } else if (node.op == scalar_op::divide && node.operands[1] == softmax_->total) {
+      return take(node.operands[0], sign, found, has_slopes) && take(node.operands[1], -sign, found, has_slopes);
     } else if (has_slopes) {
       slopes_.push_back({sign > 0 ? scalar_op::multiply : scalar_op::divide, factor});
     } else {
@@ -146,7 +184,7 @@ class softmax_gradient_reader {
 
   std::optional<softmax_gradient> slope() const {
     scalar_builder builder;
-    const parts_by_score of_score(builder, program_, score_);
+    const parts_by_score of_score(builder, program_, softmax_->score);
     scalar_ref value = builder.argument(1, dtype::f32);
     for (std::size_t i = slopes_.size(); i-- > 0;) {
       const step& each = slopes_[i];
@@ -158,7 +196,7 @@ class softmax_gradient_reader {
         value = builder.select(factor, each.where ? value : zero, each.where ? zero : value);
       }
     }
-    softmax_gradient found{score_, builder.finish(value)};
+    softmax_gradient found{*softmax_, builder.finish(value)};
     if (found.slope.has_rows()) return {};
     return found;
   }
@@ -167,8 +205,7 @@ class softmax_gradient_reader {
   const small_vector<scalar_node, 12>& nodes_;
   std::span<const int> weights_;
   small_vector<bool, 64> linear_;  // a multiple of the gradient of weights
-  scalar_ref score_{0};
-  std::optional<scalar_ref> e_, total_;
+  std::optional<softmax_nodes> softmax_;
   small_vector<step, 8> slopes_;  // outermost first
 };
 
@@ -263,7 +300,12 @@ class attention_gradient_draft {
       if (!axes.match()) return;
       gradient_ = gradient;
       of_gradient_ = axes(side == 0 ? values.b : values.a);
-      if (is_plain(of_gradient_)) add_by(made);
+      if (!is_plain(of_gradient_)) return;
+      add_by(made);
+      const node_list readers = g_[made].parents;
+      for (const enode_id reader : readers) {
+        if (hides_scores(reader, made)) add_by(owner(reader));
+      }
     });
   }
 
@@ -288,7 +330,7 @@ class attention_gradient_draft {
   [[nodiscard]] bool is_rows(enode_id id) const {
     if (g_.node(id).dead || g_.node(id).kind != op::region) return false;
     const auto& rows = g_.get<region_attribute>(id);
-    return rows.row_axes > 0 && !rows.per_row && rows.further.empty() && is_dense(rows.output, rows.space);
+    return rows.row_axes > 0 && rows.further.empty() && (rows.per_row || is_dense(rows.output, rows.space));
   }
 
   // What weighs values in a product that computes the same, as these are weighed, and is a softmax.
@@ -305,15 +347,32 @@ class attention_gradient_draft {
         if (!axes.match() || !(axes(side == 0 ? product.b : product.a) == scores_)) continue;
         const class_id other = g_.operand(node, 1 - side);
         for (const enode_id rows : g_[other].nodes) {
-          if (!is_rows(rows)) continue;
+          if (!is_rows(rows) || g_.get<region_attribute>(rows).per_row) continue;
           const auto softmax = softmax_of(g_.get<region_attribute>(rows).program);
-          if (!softmax || softmax->hides_quotients) continue;
+          if (!softmax || !hides_rows_alone(softmax->weight)) continue;
           weights_ = other;
-          of_weights_.push_back({rows, softmax->score});
+          of_weights_.push_back({rows, softmax->score, softmax->sink});
         }
       }
       if (weights_ != no_id) return;
     }
+  }
+
+  // Whether that is the products, but zeros where the score is hidden, whose weight is zero anyway.
+  [[nodiscard]] bool hides_scores(enode_id id, class_id products) const {
+    if (g_.node(id).dead || g_.node(id).kind != op::region) return false;
+    const auto& region = g_.get<region_attribute>(id);
+    const auto& nodes = region.program.nodes;
+    const scalar_node& root = nodes.back();
+    if (region.row_axes != 0 || !region.further.empty() || !is_dense(region.output, region.space)) return false;
+    if (root.op != scalar_op::select || nodes[root.operands[2]].op != scalar_op::argument) return false;
+    const scalar_node& zero = nodes[root.operands[1]];
+    const index_map& kept = region.accesses[static_cast<std::size_t>(nodes[root.operands[2]].value)];
+    const auto score = asks_far_below(region.program, nodes[root.operands[0]]);
+    return score && zero.op == scalar_op::constant && zero.value == 0 && kept.source >= 0 &&
+           g_.operand(id, static_cast<std::size_t>(kept.source)) == products && is_dense(kept, region.space) &&
+           std::ranges::any_of(of_weights_,
+                               [&](const weighing_rows& each) { return equal(id, *score, each.rows, each.score); });
   }
 
   // `products`: of the output's gradient and values.
@@ -332,46 +391,102 @@ class attention_gradient_draft {
         if (source == weights_) weights.push_back(static_cast<int>(k));
       }
       if (of_products < 0) continue;
-      const auto found = softmax_gradient_reader(region.program, of_products, weights).read();
-      if (!found || !has_same_score(rows, found->score)) continue;
+      softmax_gradient_reader reader(region.program, of_products, weights);
+      if (region.per_row) {
+        if (const auto found = reader.read_mean(); found && is_same(rows, found->softmax))
+          add_mean(rows, region, *found);
+        continue;
+      }
+      const auto found = reader.read();
+      if (!found || !is_same(rows, found->softmax)) continue;
       add_by_weights(rows, region, *found, of_products);
       if (const char* problem = add_for(rows, region, *found))
         pass_.note_missed({owner(rows), output_, attention_gradients::rule, problem});
     }
   }
 
-  // Whether the rows' score is that of the weights: the same program of the same values.
-  [[nodiscard]] bool has_same_score(enode_id rows, scalar_ref score) const {
-    const auto& own = g_.get<region_attribute>(rows);
-    const scalar_program program = part(own.program, score);
-    return std::ranges::any_of(of_weights_, [&](const auto& each) {
-      const auto& other = g_.get<region_attribute>(each.rows);
-      const scalar_program known = part(other.program, each.score);
-      if (row_length(own) != row_length(other) || own.space.elements() != other.space.elements()) return false;
-      return equal(program, program.nodes.size() - 1, rows, known, known.nodes.size() - 1, each.rows);
+  // Whether that is the softmax by which attention weighs: the same programs of the same values.
+  [[nodiscard]] bool is_same(enode_id rows, const softmax_nodes& softmax) const {
+    return std::ranges::any_of(of_weights_, [&](const weighing_rows& each) {
+      if (each.sink.has_value() != softmax.sink.has_value()) return false;
+      return equal(rows, softmax.score, each.rows, each.score) &&
+             (!each.sink || equal(rows, *softmax.sink, each.rows, *each.sink));
     });
   }
-  [[nodiscard]] bool equal(const scalar_program& a, std::size_t in_a, enode_id rows_a, const scalar_program& b,
-                           std::size_t in_b, enode_id rows_b) const {
+  [[nodiscard]] bool equal(enode_id rows, scalar_ref value, enode_id of, scalar_ref known) const {
+    const auto &own = g_.get<region_attribute>(rows), &other = g_.get<region_attribute>(of);
+    if (own.row_axes > 0 && row_length(own) != row_length(other)) return false;
+    if (own.space.elements() != other.space.elements()) return false;
+    small_vector<scalar_ref, 64> seen(own.program.nodes.size(), scalar_ref(-1));  // equal to which
+    return equal(own.program, value, rows, other.program, known, of, seen);
+  }
+  [[nodiscard]] bool equal(const scalar_program& a, scalar_ref in_a, enode_id rows_a, const scalar_program& b,
+                           scalar_ref in_b, enode_id rows_b, small_vector<scalar_ref, 64>& seen) const {
     const scalar_node &x = a.nodes[in_a], &y = b.nodes[in_b];
+    if (seen[in_a] == in_b) return true;
     if (x.op != y.op || x.type != y.type) return false;
     if (x.op == scalar_op::argument) {
       const auto &own = g_.get<region_attribute>(rows_a), &other = g_.get<region_attribute>(rows_b);
-      index_map read = own.accesses[static_cast<std::size_t>(x.value)];
-      index_map known = other.accesses[static_cast<std::size_t>(y.value)];
+      const index_map& read = own.accesses[static_cast<std::size_t>(x.value)];
+      const index_map& known = other.accesses[static_cast<std::size_t>(y.value)];
       if ((read.source < 0) != (known.source < 0)) return false;
       if (read.source >= 0 && g_.operand(rows_a, static_cast<std::size_t>(read.source)) !=
                                   g_.operand(rows_b, static_cast<std::size_t>(known.source)))
         return false;
-      if (is_dense(read, own.space) && is_dense(known, other.space)) return true;
-      read.source = known.source = 0;
-      return own.space == other.space && read == known;
+      return reads_alike(read, own.space, known, other.space);
     }
     if (x.op == scalar_op::constant) return same_bits(x.value, y.value);
     for (int k = 0; k < info(x.op).arity; ++k) {
-      if (!equal(a, x.operands[k], rows_a, b, y.operands[k], rows_b)) return false;
+      if (!equal(a, x.operands[k], rows_a, b, y.operands[k], rows_b, seen)) return false;
     }
+    seen[in_a] = in_b;
     return true;
+  }
+
+  // One value a row that is made of the mean: of what attention tells of its rows.
+  void add_mean(enode_id rows, const region_attribute& region, const mean_program& found) {
+    const class_id made = owner(rows);
+    const int outer = region.space.rank() - region.row_axes;
+    if (g_[made].decides || g_[made].type != dtype::f32) return;
+    region_attribute value;
+    for (int axis = 0; axis < outer; ++axis) value.space.push_back(region.space[axis]);
+    value.output = region.output;
+    class_list operands;
+    scalar_builder builder;
+    small_vector<scalar_ref, 16> arguments(static_cast<std::size_t>(std::max(found.value.arguments(), 3)));
+    const auto read = [&](index_map access, class_id source, dtype type) {
+      if (source != no_id) access.source = static_cast<int>(append_once(operands, 0, source));
+      value.accesses.push_back(access);
+      return builder.argument(static_cast<int>(value.accesses.size() - 1), type);
+    };
+    index_map number;
+    for (int axis = 0; axis < outer; ++axis) number.strides[axis] = value.space.stride(axis);
+    const class_id mean = mean_for(made, rows);
+    if (mean == no_id) return;
+    arguments[0] = read(number, mean, dtype::f32);
+    arguments[1] = read(number, statistics_, dtype::f32);
+    number.offset = value.space.elements();
+    arguments[2] = read(number, statistics_, dtype::f32);
+    for (const scalar_node& node : found.value.nodes) {
+      if (node.op != scalar_op::argument || node.value < 3) continue;
+      const auto argument = static_cast<std::size_t>(node.value);
+      const index_map& own = region.accesses[argument - 3];
+      for (int axis = outer; axis < region.space.rank(); ++axis) {
+        if (own.strides[axis] != 0 && region.space[axis] > 1) return;
+      }
+      if (own.bounded != 0) return;
+      index_map access = own;
+      for (int axis = outer; axis < region.space.rank(); ++axis) access.strides[axis] = 0;
+      const auto source = static_cast<std::size_t>(own.source);
+      arguments[argument] =
+          read(access, own.source < 0 ? class_id(no_id) : g_.find(g_.operand(rows, source)), node.type);
+    }
+    value.program = builder.finish(builder.inlined(found.value, arguments));
+    for (int axis = outer; axis < region.space.rank(); ++axis) value.output.strides[axis] = 0;
+    if (operands.size() > pass_.limits().buffers || std::ranges::find(operands, made) != operands.end()) return;
+    g_.add_to(made, op::region, value, operands, bit(attention_gradients::rule) | g_.node(rows).reasons);
+    pass_.introduce(both_, made), pass_.introduce(statistics_, made);
+    pass_.note_applied(attention_gradients::rule);
   }
 
   // The same rows of the weights as they are stored, where scores are asked for nothing else: weight * (gradient - the
@@ -418,6 +533,7 @@ class attention_gradient_draft {
   const char* add_for(enode_id rows, const region_attribute& region, const softmax_gradient& found) {
     attention_attribute value = of_;
     value.further.clear();
+    value.sink = {};  // which statistics have in them
     value.schedule = {};
     class_list operands(operands_.begin(), operands_.begin() + 3);
     for (const class_id each : {gradient_, statistics_, class_id(no_id)}) operands.push_back(each);
@@ -430,9 +546,9 @@ class attention_gradient_draft {
     operands.append(operands_.begin() + 3, operands_.end());
     if (const char* problem = read_slope(rows, region, found.slope, value, operands)) return problem;
     if (operands.size() > pass_.limits().buffers) return "too many operands";
-    program_flags flags(static_cast<std::size_t>(std::max(value.weight.arguments(), 2)), false);
+    program_flags flags(static_cast<std::size_t>(std::max(value.slope.arguments(), 2)), false);
     flags[0] = flags[1] = true;
-    if (trace_unstable(value.weight, flags).decision) return "computed twice it could decide two ways";
+    if (trace_unstable(value.slope, flags).decision) return "computed twice it could decide two ways";
     bool any = add_query_gradient(owner(rows), value, operands);
     any = add_key_gradients(owner(rows), value, operands) || any;
     if (any) pass_.note_applied(attention_gradients::rule);
@@ -466,7 +582,7 @@ class attention_gradient_draft {
       const std::size_t place = append_once(value.accesses, 6, read);
       arguments[number] = builder.argument(static_cast<int>(place) - 4, node.type);
     }
-    value.weight = builder.finish(builder.inlined(slope, arguments));
+    value.slope = builder.finish(builder.inlined(slope, arguments));
     return nullptr;
   }
 
@@ -618,6 +734,7 @@ class attention_gradient_draft {
   struct weighing_rows {
     enode_id rows;
     scalar_ref score;
+    std::optional<scalar_ref> sink;
   };
   small_vector<weighing_rows, 4> of_weights_;
 };

@@ -16,9 +16,10 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
-// Operations of a score's programs and of its weight.
+// Operations of a score's programs, of its weight or its gradient.
 inline double program_operations(const attention_attribute& node, const device_profile& device) {
-  return program_cost(node.score, device) + program_cost(node.weight, device);
+  const bool is_output = node.form == attention_form::output;
+  return program_cost(node.score, device) + program_cost(is_output ? node.weight : node.slope, device);
 }
 
 // Of a pair's products, groups of four terms: of queries and keys and of values; of gradients those that these weigh
@@ -105,6 +106,19 @@ inline bool is_above_infinity(const scalar_program& score) {
   });
 }
 
+// Whether weights are those of the softmax (argument 1) but in rows whose every score (argument 0) is hidden, of which
+// they are zeros.
+inline bool hides_rows_alone(const scalar_program& weight) {
+  const scalar_node* at = &weight.nodes.back();
+  for (; at->op == scalar_op::select; at = &weight.nodes[at->operands[2]]) {
+    const auto hidden = asks_far_below(weight, weight.nodes[at->operands[0]]);
+    const scalar_node& zero = weight.nodes[at->operands[1]];
+    if (!hidden || weight.nodes[*hidden].op != scalar_op::argument || weight.nodes[*hidden].value != 0) return false;
+    if (zero.op != scalar_op::constant || zero.value != 0) return false;
+  }
+  return at->op == scalar_op::argument && at->value == 1;
+}
+
 // Parts of a program of rows where its score is argument 0, and its own arguments come behind one more, 1.
 class parts_by_score {
  public:
@@ -130,56 +144,80 @@ class parts_by_score {
   small_vector<scalar_ref, 16> arguments_;
 };
 
-// A program of rows that is a softmax: score is a node of it, and weight what stands above the fraction.
-struct softmax_program {
+// Nodes of a program of rows that has one largest score in it, and what makes a softmax of that.
+struct softmax_nodes {
   scalar_ref score{0};
-  scalar_program weight;
+  scalar_ref largest{0};             // of the row's scores, and the sink if there is one
+  scalar_ref e{0};                   // the exponential of a score below the largest
+  scalar_ref total{0};               // what e is divided by
   std::optional<scalar_ref> sink{};  // one score more, of which the row has the largest and the sum
-  bool hides_quotients = false;      // zeros stand for these where a condition says so, even if they are NaN
-};
 
-inline std::optional<softmax_program> softmax_of(const scalar_program& program) {
-  const auto& nodes = program.nodes;
-  std::optional<scalar_ref> largest, total;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (info(nodes[i].op).step == scalar_op::argument) continue;
-    std::optional<scalar_ref>* place = nodes[i].op == scalar_op::row_max   ? &largest
-                                       : nodes[i].op == scalar_op::row_sum ? &total
-                                                                           : nullptr;
-    if (!place || *place || nodes[i].type != dtype::f32) return {};
-    *place = static_cast<scalar_ref>(i);
-  }
-  if (!largest || !total) return {};
-  softmax_program found{nodes[*largest].operands[0], {}};
-  const scalar_ref e = nodes[*total].operands[0];
-  const auto is = [&](scalar_ref node, scalar_op kind) { return nodes[node].op == kind; };
-  const auto is_e_of = [&](scalar_ref node, scalar_ref score, scalar_ref origin) {
-    const scalar_node& distance = nodes[nodes[node].operands[0]];
-    return is(node, scalar_op::exp) && distance.op == scalar_op::subtract && distance.operands[0] == score &&
-           distance.operands[1] == origin;
-  };
-  if (!is(e, scalar_op::exp) || !is(nodes[e].operands[0], scalar_op::subtract)) return {};
-  const scalar_ref origin = nodes[nodes[e].operands[0]].operands[1];
-  if (!is_e_of(e, found.score, origin)) return {};
-  scalar_ref divisor = *total;
-  if (origin != *largest) {
+  [[nodiscard]] static std::optional<softmax_nodes> find(const scalar_program& program) {
+    const auto& nodes = program.nodes;
+    // The first node for which that holds.
+    const auto first = [&](auto holds) -> std::optional<scalar_ref> {
+      for (std::size_t i = 0; i < nodes.size(); ++i) {
+        if (holds(static_cast<scalar_ref>(i))) return static_cast<scalar_ref>(i);
+      }
+      return {};
+    };
     // The other of two operands that `one` is among.
     const auto other_than = [&](scalar_ref node, scalar_ref one, scalar_op kind) -> std::optional<scalar_ref> {
       const scalar_node& both = nodes[node];
       if (both.op != kind || (both.operands[0] != one && both.operands[1] != one)) return {};
       return both.operands[both.operands[0] == one ? 1 : 0];
     };
-    found.sink = other_than(origin, *largest, scalar_op::maximum);
-    if (!found.sink) return {};
-    const auto adds_sink = [&](std::size_t at) {
-      const auto more = other_than(static_cast<scalar_ref>(at), *total, scalar_op::add);
-      return more && is_e_of(*more, *found.sink, origin);
+    const auto is_e_of = [&](scalar_ref node, scalar_ref score, scalar_ref origin) {
+      const scalar_node& distance = nodes[nodes[node].operands[0]];
+      return nodes[node].op == scalar_op::exp && distance.op == scalar_op::subtract && distance.operands[0] == score &&
+             distance.operands[1] == origin;
     };
-    std::size_t at = 0;
-    while (at < nodes.size() && !adds_sink(at)) ++at;
-    if (at == nodes.size()) return {};
-    divisor = static_cast<scalar_ref>(at);
+    const auto of_scores = first([&](scalar_ref i) { return nodes[i].op == scalar_op::row_max; });
+    if (!of_scores || std::ranges::count(nodes, scalar_op::row_max, &scalar_node::op) != 1) return {};
+    softmax_nodes found{.score = nodes[*of_scores].operands[0], .largest = *of_scores};
+    const auto is_e = [&](scalar_ref i) { return is_e_of(i, found.score, found.largest); };
+    auto e = first(is_e);
+    if (!e) {
+      const auto with_sink =
+          first([&](scalar_ref i) { return other_than(i, *of_scores, scalar_op::maximum).has_value(); });
+      if (!with_sink) return {};
+      found.largest = *with_sink, found.sink = other_than(*with_sink, *of_scores, scalar_op::maximum);
+      e = first(is_e);
+      if (!e) return {};
+    }
+    found.e = *e;
+    const auto of_keys =
+        first([&](scalar_ref i) { return nodes[i].op == scalar_op::row_sum && nodes[i].operands[0] == found.e; });
+    const auto total = !found.sink || !of_keys ? of_keys : first([&](scalar_ref i) {
+      const auto more = other_than(i, *of_keys, scalar_op::add);
+      return more && is_e_of(*more, *found.sink, found.largest);
+    });
+    if (!total) return {};
+    found.total = *total;
+    return found;
   }
+};
+
+// A program of rows that is a softmax: score is a node of it, and weight what stands above the fraction.
+struct softmax_program {
+  scalar_ref score{0};
+  scalar_program weight;
+  std::optional<scalar_ref> sink{};
+  bool hides_quotients = false;  // zeros stand for these where a condition says so, even if they are NaN
+};
+
+inline std::optional<softmax_program> softmax_of(const scalar_program& program) {
+  const auto& nodes = program.nodes;
+  int sums = 0;
+  for (const scalar_node& node : nodes) {
+    if (!is_row_reduction(node.op)) continue;
+    if (node.type != dtype::f32 || (node.op != scalar_op::row_max && node.op != scalar_op::row_sum)) return {};
+    sums += node.op == scalar_op::row_sum;
+  }
+  const auto softmax = softmax_nodes::find(program);
+  if (!softmax || sums != 1) return {};
+  softmax_program found{.score = softmax->score, .weight = {}, .sink = softmax->sink};
+  const scalar_ref e = softmax->e, divisor = softmax->total;
   // Zeros where a condition of the score says so, before or behind the division.
   small_vector<scalar_ref, 4> hides;
   auto at = static_cast<scalar_ref>(nodes.size() - 1);
@@ -434,8 +472,8 @@ class attention_draft {
     const std::int64_t rows = value.sizes()[0] * value.sizes()[1];
     small_vector<counted_axis, max_rank> axes;
     for (int i = 0; i < value.batch_axes + value.query_axes; ++i) axes.push_back({value.space[i], numbers.strides[i]});
-    const bool weighs_by_softmax = value.weight.nodes.size() == 1 && value.weight.nodes[0].value == 1;
-    if (!weighs_by_softmax || value.key_axes > 1 || numbers.offset != 0 || !counts_each_once(axes, rows)) return no_id;
+    if (!hides_rows_alone(value.weight) || value.key_axes > 1 || numbers.offset != 0 || !counts_each_once(axes, rows))
+      return no_id;
     const class_id owner = g_.find(g_.node(product_).owner);
     const shape extents = g_.extents(owner), numbered{2, rows};
     value.further = {{.output = numbers, .type = dtype::f32, .extents = numbered}};
@@ -455,7 +493,7 @@ class attention_draft {
       const auto& known = g_.get<attention_attribute>(other);
       if (known.further.empty() || known.form != attention_form::output || known.space != value.space ||
           known.axes() != value.axes() || known.accesses != value.accesses || !(known.score == value.score) ||
-          !(known.sink == value.sink) || !(known.further == value.further) ||
+          !(known.weight == value.weight) || !(known.sink == value.sink) || !(known.further == value.further) ||
           !std::ranges::equal(
               g_.operands(other), operands, {}, [&](class_id id) { return g_.find(id); },
               [&](class_id id) { return g_.find(id); }))

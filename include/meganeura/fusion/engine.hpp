@@ -19,6 +19,7 @@ using egraph::extraction;
 using egraph::node_list;
 using egraph::rule_mask;
 
+using egraph::asks_far_below;
 using egraph::deciding_arguments;
 using egraph::stability;
 using egraph::trace_unstable;

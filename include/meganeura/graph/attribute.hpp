@@ -300,12 +300,14 @@ enum class attention_form : std::uint8_t { output, query_gradient, key_gradients
 /// of `score` that do not differ between keys, it is one score more of the row, which weighs nothing: the largest may
 /// be that one, and the sum has its e besides. The first three accesses read query, key and values, operands 0, 1 and
 /// 2, the others what arguments 1, 2, ... of `score` are, over b, q and k; none is bounded. A further result, if there
-/// is one, has two numbers of each row, [2, b q]: the largest score and 1 / the sum of e.
+/// is one, has two numbers of each row, [2, b q]: the largest score, and `weight` of that and of 1 / the sum of e, so
+/// that of rows whose every score is hidden gradients have no weights.
 ///
 /// Of gradients accesses and operands 3, 4 and 5 are the gradient of the output (over b, q, c), those numbers and, over
-/// b and q, `mean`, the sum over c of the output and its gradient; the score's come behind them. With p[k] = e[k] / sum
-/// of e and dp[k] = the sum over c of gradient[b, q, c] * values[b, k, c], ds[k] is the program `weight` of the score
-/// (argument 0), of p[k] (dp[k] - mean) (argument 1) and of what arguments 1, 2, ... of `score` are or would be (2, 3,
+/// b and q, `mean`, the sum over c of the output and its gradient; the score's come behind them. With p[k] = e[k] times
+/// the second number and dp[k] = the sum over c of gradient[b, q, c] * values[b, k, c], ds[k] is the program `slope` of
+/// the score (argument 0), of p[k] (dp[k] - mean) (argument 1) and of what arguments 1, 2, ... of `score` are or would
+/// be (2, 3,
 /// ...). Results: out[b, q, w] = sum over k of ds[k] * key[b, k, w]; or out[b, k, w] = sum over q of
 /// ds * query[b, q, w] and, further, out[b, k, c] = sum over q of p * gradient[b, q, c].
 ///
@@ -313,7 +315,7 @@ enum class attention_form : std::uint8_t { output, query_gradient, key_gradients
 struct attention_attribute {
   shape space;
   int batch_axes = 0, query_axes = 0, channel_axes = 0, key_axes = 0, width_axes = 0;
-  scalar_program score, weight, sink{};
+  scalar_program score, weight, sink{}, slope{};
   std::vector<index_map> accesses;
   index_map output;
   attention_schedule schedule;
@@ -345,8 +347,9 @@ struct attention_attribute {
     visit("space", self.space), visit("batch_axes", self.batch_axes), visit("query_axes", self.query_axes),
         visit("channel_axes", self.channel_axes), visit("key_axes", self.key_axes),
         visit("width_axes", self.width_axes), visit("score", self.score), visit("weight", self.weight),
-        visit("sink", self.sink), visit("accesses", self.accesses), visit("output", self.output),
-        visit("schedule", self.schedule), visit("form", self.form), visit("further", self.further);
+        visit("sink", self.sink), visit("slope", self.slope), visit("accesses", self.accesses),
+        visit("output", self.output), visit("schedule", self.schedule), visit("form", self.form),
+        visit("further", self.further);
   }
   friend bool operator==(const attention_attribute&, const attention_attribute&) = default;
 };

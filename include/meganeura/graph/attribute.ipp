@@ -185,9 +185,10 @@ struct attribute_printer {
     const std::string schedule = a.schedule.is_on_units() ? " " + meganeura::to_string(a.schedule) : std::string();
     const std::string form = a.form == attention_form::output ? std::string() : meganeura::to_string(a.form) + " ";
     const std::string sink = a.has_sink() ? " sink " + to_string(a.sink) : std::string();
-    return fmt::format("{}space=[{}] b{}q{}c{}k{}w{} score {} weight {}{}{}{}", form, fmt::join(a.space, ","),
+    const std::string slope = a.slope.nodes.empty() ? std::string() : " slope " + to_string(a.slope);
+    return fmt::format("{}space=[{}] b{}q{}c{}k{}w{} score {} weight {}{}{}{}{}", form, fmt::join(a.space, ","),
                        a.batch_axes, a.query_axes, a.channel_axes, a.key_axes, a.width_axes, to_string(a.score),
-                       to_string(a.weight), sink,
+                       to_string(a.weight), sink, slope,
                        a.form == attention_form::output && !a.further.empty() ? " statistics" : "", schedule);
   }
   std::string operator()(const prepare_attribute& a) const {

@@ -97,10 +97,11 @@ class row_block {
     const f32x4 four = values_[i].load();
     if (!is_ragged() && !is_filled()) return four;
     const boolean is_row = is_ragged() ? first_row_->load() + pieces_[i].row < plan_.row_count : boolean(true);
-    const auto is_there = [&](std::uint32_t j) {
-      return is_filled() ? is_row && pieces_[i].four * 4u + j < plan_.k_count : is_row;
+    const auto part = [&](std::uint32_t j) {
+      const boolean is_there = is_filled() ? is_row && pieces_[i].four * 4u + j < plan_.k_count : is_row;
+      return select(is_there, four[j], f32(0.0f));
     };
-    return select(vector(is_there(0), is_there(1), is_there(2), is_there(3)), four, f32x4(0.0f));
+    return vector(part(0), part(1), part(2), part(3));
   }
 
   spirv::kernel& k_;
@@ -312,7 +313,7 @@ class attention_kernel {
   /// Of a gradient's form: that of a score, from that of its weight times the weight.
   [[nodiscard]] spirv::f32 slope_of(const spirv::f32& score, const spirv::f32& of_weight, const spirv::u32& query,
                                     const spirv::u32& key) const {
-    return spirv::f32(kernels::emit(k_, node_.weight, [&](int argument) -> scalar_value {
+    return spirv::f32(kernels::emit(k_, node_.slope, [&](int argument) -> scalar_value {
       if (argument < 2) return argument == 0 ? score : of_weight;
       return of_argument(argument - 1, query, key);
     }));
@@ -336,8 +337,9 @@ class attention_kernel {
     if (!statistics_) return;
     const spirv::u32 at = row_offset(node_.further[0].output, query);
     const scalar_value operands[] = {spirv::f32(1), total};
+    const spirv::f32 inverse(kernels::emit(k_, {scalar_op::divide, dtype::f32}, operands));
     (*statistics_)[at] = largest;
-    (*statistics_)[at + row_count()] = spirv::f32(kernels::emit(k_, {scalar_op::divide, dtype::f32}, operands));
+    (*statistics_)[at + row_count()] = weight(largest, inverse);
   }
   /// Number `which` of the rows that come prepared, where they do: from there. Behind batch_.
   template <class Rows>
