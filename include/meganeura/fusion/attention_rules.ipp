@@ -167,9 +167,9 @@ struct softmax_nodes {
       if (both.op != kind || (both.operands[0] != one && both.operands[1] != one)) return {};
       return both.operands[both.operands[0] == one ? 1 : 0];
     };
-    const auto is_e_of = [&](scalar_ref node, scalar_ref score, scalar_ref origin) {
+    const auto is_e_of = [&](scalar_ref node, scalar_ref of, scalar_ref origin) {
       const scalar_node& distance = nodes[nodes[node].operands[0]];
-      return nodes[node].op == scalar_op::exp && distance.op == scalar_op::subtract && distance.operands[0] == score &&
+      return nodes[node].op == scalar_op::exp && distance.op == scalar_op::subtract && distance.operands[0] == of &&
              distance.operands[1] == origin;
     };
     const auto of_scores = first([&](scalar_ref i) { return nodes[i].op == scalar_op::row_max; });
