@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -119,6 +120,27 @@ const std::vector<spelling> found{
        const node_value sinks(g, g.parameter("sinks", dtype::f32, {4})), mask(g, g.input("mask", dtype::f32, {6, 6}));
        const gqa_options options{.causal = true, .sliding_window = 3};
        add_gradients(g, attend(all.q, all.k, all.v, attn_mask(mask), attention_sinks(sinks), options));
+     }},
+    {"keys repeated for groups of heads",
+     [](graph& g) {
+       const operands all = make_operands(g, {2, 6, 5, 8}, {2, 2, 7, 8}, {2, 2, 7, 8});
+       const node_value k = repeat_interleave(all.k, 1, 3), v = repeat_interleave(all.v, 1, 3);
+       add_gradients(g, matmul(softmax(matmul(all.q, transpose(k)) * 0.5f, -1), v));
+     }},
+    {"heads in groups",
+     [](graph& g) {
+       const operands all = make_operands(g, {2, 2, 3, 5, 8}, {2, 2, 1, 5, 8}, {2, 2, 1, 5, 8});
+       const node_value scores = matmul(all.q, transpose(all.k));
+       const node_value query = arange_like(scores, -2), key = arange_like(scores, -1);
+       const node_value seen = select(less_equal(key, query), scores, -std::numeric_limits<float>::infinity());
+       add_gradients(g, matmul(softmax(seen, -1), all.v));
+     }},
+    {"slopes that are given",
+     [](graph& g) {
+       const operands all = make_operands(g, {2, 3, 5, 8}, {2, 3, 5, 8}, {2, 3, 5, 8});
+       const node_value slopes(g, g.input("slopes", dtype::f32, {3, 1, 1})), scores = matmul(all.q, transpose(all.k));
+       const node_value distance = cast<dtype::f32>(arange_like(scores, -1) - arange_like(scores, -2));
+       add_gradients(g, matmul(softmax(scores + slopes * distance, -1), all.v));
      }},
     {"keys alike along their width",
      [](graph& g) {

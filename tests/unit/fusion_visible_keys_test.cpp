@@ -87,6 +87,20 @@ TEST(fusion_visible_keys, other_spellings_do_as_well) {
             places(28, 3));
 }
 
+// A row whose every score is minus infinity is NaN, and so it is of some of them.
+TEST(fusion_visible_keys, minus_infinity_hides_whatever_else_does) {
+  EXPECT_EQ(of_scores([](auto x, auto query, auto key, graph& g) {
+              const node_value mask(g, g.input("mask", dtype::f32, {32, 48}));
+              return select(less(mask, 0.5f), -infinity, select(less_equal(key, query), x, -infinity));
+            }),
+            places(all, 0));
+  EXPECT_EQ(of_scores([](auto x, auto query, auto key, graph& g) {
+              const node_value bias(g, g.input("bias", dtype::f32, {32, 48}));
+              return select(less_equal(key, query), x + bias, -infinity);
+            }),
+            places(all, 0));
+}
+
 // Where rows may see nothing, or what is hidden is not far below what a row sees, all keys count.
 TEST(fusion_visible_keys, what_may_weigh_something_is_seen) {
   EXPECT_EQ(of_scores([](auto x, auto query, auto key, graph&) { return select(less_equal(key, query), x, -1e9f); }),
@@ -118,7 +132,7 @@ TEST(fusion_visible_keys, what_may_weigh_something_is_seen) {
       << "a mask may hide all";
   EXPECT_EQ(of_scores([](auto x, auto query, auto key, graph& g) {
               const node_value mask(g, g.input("mask", dtype::f32, {32, 48}));
-              return select(less(mask, 0.5f), -infinity, select(less_equal(key, query), x, -infinity));
+              return select(less(mask, 0.5f), -infinity, select(less_equal(key, query), x, -1e38f));
             }),
             places(all, all))
       << "the same, the other way round";

@@ -238,6 +238,24 @@ void expect_three_kernels(const number_case& of, const way& how) {
   }
 }
 
+// Rows of minus infinity alone, of which kernels go through what is not ahead.
+TEST(runtime_attention, rows_of_minus_infinity) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  graph g;
+  const node_id q = g.input("q", dtype::f32, {72, 4}), k = g.input("k", dtype::f32, {72, 4});
+  const node_value scores(g, g.contract(q, k, "td", "sd", "ts")), mask(g, g.input("mask", dtype::f32, {72, 72}));
+  const node_value query(g, g.coordinates({72, 72}, 0)), key(g, g.coordinates({72, 72}, 1));
+  const node_value weights = softmax(select(less_equal(key, query), scores + mask, -infinity), -1);
+  g.add_output("y", g.contract(weights.id(), g.input("v", dtype::f32, {72, 5}), "ts", "sc", "tc"));
+  number_case of{g, samples::random_leaves(g, -2, 2)};
+  for (const std::size_t row : {0u, 3u, 40u, 71u}) {
+    for (std::size_t i = 0; i < 72; ++i) {
+      if (row != 71 || i > 2) of.leaves.at("mask").values[row * 72 + i] = -static_cast<double>(infinity);
+    }
+  }
+  for (const way& how : {way{}, way{.schedule = 0, .small_units = true}}) expect_three_kernels(of, how);
+}
+
 TEST(runtime_attention, what_is_no_number) { expect_three_kernels(what_is_no_number(), {}); }
 
 // With values as they are; with none of those, where f16 holds all; and with keys and queries besides.

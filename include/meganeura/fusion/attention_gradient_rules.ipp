@@ -209,8 +209,8 @@ class softmax_gradient_reader {
   small_vector<step, 8> slopes_;  // outermost first
 };
 
-// The accesses of a product over the axes of another nest, some of whose accesses are known there: axes are one axis
-// where they are as long and step alike in all that is known.
+// The accesses of a product over the axes of another nest, some of whose accesses are known there: an axis is one or
+// more of these, the innermost first, where all that is known steps alike.
 class matched_axes {
  public:
   /// `without`: the group, channels or width, that the product does not have.
@@ -228,18 +228,13 @@ class matched_axes {
       if (own->offset != known->offset || own->bounded != 0 || known->bounded != 0) return false;
     }
     for (int axis = 0; axis < product_.space.rank(); ++axis) {
-      to_.push_back(-1);
-      if (product_.space[axis] == 1) continue;
-      for (int other = 0; other < space_.rank() && to_.back() < 0; ++other) {
-        const auto alike = [&](const auto& pair) { return pair.own->strides[axis] == pair.known->strides[other]; };
-        const bool is_left_out = other >= first_left_out_ && other < end_left_out_;
-        if (is_left_out || taken[static_cast<std::size_t>(other)] || space_[other] != product_.space[axis] ||
-            !std::ranges::all_of(pairs_, alike))
-          continue;
-        to_.back() = other;
+      for (std::int64_t times = 1; times != product_.space[axis];) {
+        const int other = part_of(axis, times, taken);
+        if (other < 0) return false;
+        parts_.push_back({axis, other, times});
         taken[static_cast<std::size_t>(other)] = true;
+        times *= space_[other];
       }
-      if (to_.back() < 0) return false;
     }
     // The product has all axes but those, and along these what is known does not step.
     for (int other = 0; other < space_.rank(); ++other) {
@@ -254,13 +249,25 @@ class matched_axes {
   [[nodiscard]] index_map operator()(const index_map& of_product) const {
     index_map result;
     result.offset = of_product.offset;
-    for (int axis = 0; axis < product_.space.rank(); ++axis) {
-      if (const int to = to_[static_cast<std::size_t>(axis)]; to >= 0) result.strides[to] = of_product.strides[axis];
-    }
+    for (const axis_part& each : parts_) result.strides[each.to] = of_product.strides[each.axis] * each.times;
     return result;
   }
 
  private:
+  // An axis that is not taken, or -1, of which a step is `times` steps along the product's.
+  [[nodiscard]] int part_of(int axis, std::int64_t times, const small_vector<bool, max_rank>& taken) const {
+    for (int other = 0; other < space_.rank(); ++other) {
+      const auto alike = [&](const auto& pair) {
+        return pair.own->strides[axis] * times == pair.known->strides[other];
+      };
+      const bool is_left_out = other >= first_left_out_ && other < end_left_out_;
+      const bool fits = space_[other] > 1 && product_.space[axis] / times % space_[other] == 0;
+      if (fits && !is_left_out && !taken[static_cast<std::size_t>(other)] && std::ranges::all_of(pairs_, alike))
+        return other;
+    }
+    return -1;
+  }
+
   const matmul_attribute& product_;
   const shape& space_;
   struct known_access {
@@ -268,7 +275,11 @@ class matched_axes {
   };
   small_vector<known_access, 3> pairs_;
   int first_left_out_ = 0, end_left_out_ = 0;
-  small_vector<int, max_rank> to_;  // -1: one element long
+  struct axis_part {
+    int axis, to;
+    std::int64_t times;
+  };
+  small_vector<axis_part, max_rank> parts_;
 };
 
 class attention_gradient_draft {

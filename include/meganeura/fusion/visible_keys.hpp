@@ -63,8 +63,10 @@ class score_reader {
     found.at_a_place = queries / found.places;
     const bool sees_one = found.ahead >= 0 && found.behind >= 0 && found.places - found.behind <= keys;
     if (found.are_all() || !sees_one) return {};
-    // Where something else may hide all that a row sees, or its scores be as low, only the weights' program can say so.
-    if (!zeroes_hidden(hidden) && !(by_place && is_above(at))) return {};
+    // Where something else may hide all that a row sees, or its scores be as low, only the weights' program can say so;
+    // but where all are minus infinity the row is NaN, whoever is asked.
+    const bool is_nothing = std::isinf(hidden);
+    if (!is_nothing && !zeroes_hidden(hidden) && !(by_place && is_above(at))) return {};
     return found;
   }
 
