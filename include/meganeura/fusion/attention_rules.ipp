@@ -248,6 +248,8 @@ inline std::optional<softmax_program> softmax_of(const scalar_program& program) 
 class attention_draft {
  public:
   static constexpr std::uint8_t batch = 0, queries = 1, channels = 2, keys = 3, width = 4;
+  // A gradient's product, say, which is no attention and does not have to be told why.
+  static constexpr const char* not_weighed = "the product does not add up along the rows";
 
   attention_draft(implementation_pass& pass, enode_id product, std::size_t side, enode_id rows)
       : pass_(pass),
@@ -294,8 +296,7 @@ class attention_draft {
       for (int j = 0; j < rank; ++j) {
         if (to_rows_.step[j][axis] == 0) continue;
         along = along || j >= first;
-        if (loops_.group[axis] == channels || (loops_.group[axis] == keys) != (j >= first))
-          return "the product does not add up along the rows";
+        if (loops_.group[axis] == channels || (loops_.group[axis] == keys) != (j >= first)) return not_weighed;
       }
       if (loops_.group[axis] != keys || loops_.space[axis] == 1) continue;
       if (!along) return "the product adds up more than the rows";
@@ -449,7 +450,9 @@ class attention_draft {
     if (softmax.hides_quotients && (value.has_sink() || !is_above_infinity(value.score)))
       return "what is hidden behind the division could be no number before it";
     const auto schedules = schedules_of_attention(pass_, value);
-    if (schedules.empty()) return "heads are too wide, or rows too long";
+    if (schedules.empty())
+      return "heads are wider than the device's workgroup memory has room for (at most 256, on matrix units 128), or "
+             "there are more than 16384 keys";
     if (decides_twice(value, g_.find(g_.node(scores).owner))) return "computed twice it could decide two ways";
     const rule_mask reasons =
         bit(structural::fuse_attention) | g_.node(product_).reasons | g_.node(rows_).reasons | g_.node(scores).reasons;
@@ -581,7 +584,7 @@ MEGANEURA_INLINE void fuse_attention::apply(implementation_pass& pass, enode_id 
       const std::optional<softmax_program> softmax = softmax_of(region.program);
       if (!softmax) continue;
       if (const char* problem = attention_draft(pass, id, side, rows).add(*softmax)) {
-        pass.note_missed({owner, weights, rule, problem});
+        if (problem != attention_draft::not_weighed) pass.note_missed({owner, weights, rule, problem});
       } else {
         pass.note_applied(rule);
       }

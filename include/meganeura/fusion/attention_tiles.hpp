@@ -60,10 +60,15 @@ namespace detail {
 
 }  // namespace detail
 
+/// What a result is added up over: keys, or for gradients of these queries.
+[[nodiscard]] inline std::int64_t longest_sum(const attention_attribute& node) {
+  return node.sizes()[node.form == attention_form::key_gradients ? 1 : 3];
+}
+
 [[nodiscard]] inline attention_tiles tiles_of_attention(const attention_attribute& node, const device_profile& device) {
   const auto [batch, queries, channels, keys, width] = node.sizes();
   attention_tiles tiles;
-  if (std::max(width, channels) > widest_head || keys > most_keys) return tiles;
+  if (std::max(width, channels) > widest_head || longest_sum(node) > most_keys) return tiles;
   tiles.width = static_cast<std::uint32_t>(ceil_div(width, 4));
   tiles.channels = static_cast<std::uint32_t>(ceil_div(channels, 4));
   const bool is_output = node.form == attention_form::output;
@@ -183,7 +188,7 @@ namespace detail {
   const bool has_rows = emulated ? unit.n == unit.k && is_usable(unit, device.subgroup_size)
                                  : device.matrix_units == matrix_units::cooperative && device.fragments_by_rows;
   if (node.form != attention_form::output && width + channels > widest_gradient_on_units) return false;
-  if (!has_rows || std::max(width, channels) > widest_head_on_units || keys > most_keys) return false;
+  if (!has_rows || std::max(width, channels) > widest_head_on_units || longest_sum(node) > most_keys) return false;
   if (s.subgroups == 0 || s.parts == 0 || s.subgroups % s.parts != 0) return false;
   if (s.keys == 0 || s.keys % (s.parts * unit.n) != 0) return false;
   const std::uint32_t threads = s.subgroups * device.subgroup_size, rows = s.subgroups / s.parts * unit.m;

@@ -359,12 +359,12 @@ MEGANEURA_INLINE void implementation_pass::keep(class_id owner, enode_id node, b
   owner = g_.find(owner);
   const double cost = node_time(g_, node, options_.device).alone;
   class_forms& f = forms(owner);
-  if (conservative && (f.conservative == no_id || cost < f.conservative_cost)) {
+  if (!conservative) {
+    f.greedy = node;
+  } else if (f.conservative == no_id || cost < f.conservative_cost) {
+    if (f.greedy == f.conservative) f.greedy = node;
     f.conservative = node;
     f.conservative_cost = cost;
-  }
-  if (f.greedy == no_id || f.greedy == f.conservative || !conservative) {
-    f.greedy = node;
   }
 }
 
