@@ -18409,7 +18409,7 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 /// How far a rule may change the numbers. `exact`: not at all, but by the order in which long sums are added up.
 /// `reassociates`, what programs allow by default: by rounding in the same precision, and where an intermediate value
 /// overflowed or vanished, the result may be what it would be without that: log(exp(100)) is 100 and not infinity,
-/// exp(100) / exp(99) is e and not NaN. `approximate`: by a known approximation.
+/// exp(100) / exp(99) is e and not NaN; and which sign a zero has stays open, as that of x + 0. `approximate`: by a known approximation.
 enum class exactness : std::uint8_t { exact, reassociates, approximate };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
@@ -21532,11 +21532,11 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
 // The names come from files too: only those that could be nearer are compared, long ones never, and not for ever.
 inline constexpr std::size_t longest_compared = 200, most_comparisons = std::size_t{1} << 24;  // of characters
 
-// The nearest of the members `name` of `all`, or "" when none shares anything with `wanted`.
+// The nearest of the members `name` of `all`, or "" when none shares more than a quarter with `wanted`.
 template <class Named, class Name>
 std::string nearest_by(std::string_view wanted, const Named& all, Name name_of) {
   std::string_view best;
-  std::size_t distance = wanted.size() > longest_compared ? 0 : wanted.size(), work = 0;
+  std::size_t distance = wanted.size() > longest_compared ? 0 : (3 * wanted.size() + 3) / 4, work = 0;
   for (const auto& each : all) {
     const std::string_view candidate = name_of(each);
     const std::size_t longer = std::max(candidate.size(), wanted.size());
@@ -21546,10 +21546,13 @@ std::string nearest_by(std::string_view wanted, const Named& all, Name name_of) 
     const std::size_t d = edit_distance(wanted, candidate);
     if (d < distance) distance = d, best = candidate;
   }
-  for (const auto& each : all) {  // a layer's name instead of one of its parameters'
-    const std::string_view candidate = name_of(each);
-    const bool inside = candidate.starts_with(wanted) && candidate.substr(wanted.size()).starts_with('.');
-    if (best.empty() && !wanted.empty() && inside && candidate.size() <= longest_compared) best = candidate;
+  // The beginning of a name: a layer's instead of one of its parameters' before others.
+  for (const char* next : {".", ""}) {
+    for (const auto& each : all) {
+      const std::string_view candidate = name_of(each);
+      const bool inside = candidate.starts_with(wanted) && candidate.substr(wanted.size()).starts_with(next);
+      if (best.empty() && !wanted.empty() && inside && candidate.size() <= longest_compared) best = candidate;
+    }
   }
   return std::string(best);
 }
@@ -31335,10 +31338,15 @@ namespace detail {
 
 }  // namespace detail
 
+/// What a result is added up over: keys, or for gradients of these queries.
+[[nodiscard]] inline std::int64_t longest_sum(const attention_attribute& node) {
+  return node.sizes()[node.form == attention_form::key_gradients ? 1 : 3];
+}
+
 [[nodiscard]] inline attention_tiles tiles_of_attention(const attention_attribute& node, const device_profile& device) {
   const auto [batch, queries, channels, keys, width] = node.sizes();
   attention_tiles tiles;
-  if (std::max(width, channels) > widest_head || keys > most_keys) return tiles;
+  if (std::max(width, channels) > widest_head || longest_sum(node) > most_keys) return tiles;
   tiles.width = static_cast<std::uint32_t>(ceil_div(width, 4));
   tiles.channels = static_cast<std::uint32_t>(ceil_div(channels, 4));
   const bool is_output = node.form == attention_form::output;
@@ -31458,7 +31466,7 @@ namespace detail {
   const bool has_rows = emulated ? unit.n == unit.k && is_usable(unit, device.subgroup_size)
                                  : device.matrix_units == matrix_units::cooperative && device.fragments_by_rows;
   if (node.form != attention_form::output && width + channels > widest_gradient_on_units) return false;
-  if (!has_rows || std::max(width, channels) > widest_head_on_units || keys > most_keys) return false;
+  if (!has_rows || std::max(width, channels) > widest_head_on_units || longest_sum(node) > most_keys) return false;
   if (s.subgroups == 0 || s.parts == 0 || s.subgroups % s.parts != 0) return false;
   if (s.keys == 0 || s.keys % (s.parts * unit.n) != 0) return false;
   const std::uint32_t threads = s.subgroups * device.subgroup_size, rows = s.subgroups / s.parts * unit.m;
@@ -43625,6 +43633,8 @@ inline std::optional<softmax_program> softmax_of(const scalar_program& program) 
 class attention_draft {
  public:
   static constexpr std::uint8_t batch = 0, queries = 1, channels = 2, keys = 3, width = 4;
+  // A gradient's product, say, which is no attention and does not have to be told why.
+  static constexpr const char* not_weighed = "the product does not add up along the rows";
 
   attention_draft(implementation_pass& pass, enode_id product, std::size_t side, enode_id rows)
       : pass_(pass),
@@ -43671,8 +43681,7 @@ class attention_draft {
       for (int j = 0; j < rank; ++j) {
         if (to_rows_.step[j][axis] == 0) continue;
         along = along || j >= first;
-        if (loops_.group[axis] == channels || (loops_.group[axis] == keys) != (j >= first))
-          return "the product does not add up along the rows";
+        if (loops_.group[axis] == channels || (loops_.group[axis] == keys) != (j >= first)) return not_weighed;
       }
       if (loops_.group[axis] != keys || loops_.space[axis] == 1) continue;
       if (!along) return "the product adds up more than the rows";
@@ -43826,7 +43835,9 @@ class attention_draft {
     if (softmax.hides_quotients && (value.has_sink() || !is_above_infinity(value.score)))
       return "what is hidden behind the division could be no number before it";
     const auto schedules = schedules_of_attention(pass_, value);
-    if (schedules.empty()) return "heads are too wide, or rows too long";
+    if (schedules.empty())
+      return "heads are wider than the device's workgroup memory has room for (at most 256, on matrix units 128), or "
+             "there are more than 16384 keys";
     if (decides_twice(value, g_.find(g_.node(scores).owner))) return "computed twice it could decide two ways";
     const rule_mask reasons =
         bit(structural::fuse_attention) | g_.node(product_).reasons | g_.node(rows_).reasons | g_.node(scores).reasons;
@@ -43958,7 +43969,7 @@ MEGANEURA_INLINE void fuse_attention::apply(implementation_pass& pass, enode_id 
       const std::optional<softmax_program> softmax = softmax_of(region.program);
       if (!softmax) continue;
       if (const char* problem = attention_draft(pass, id, side, rows).add(*softmax)) {
-        pass.note_missed({owner, weights, rule, problem});
+        if (problem != attention_draft::not_weighed) pass.note_missed({owner, weights, rule, problem});
       } else {
         pass.note_applied(rule);
       }
@@ -46652,12 +46663,12 @@ MEGANEURA_INLINE void implementation_pass::keep(class_id owner, enode_id node, b
   owner = g_.find(owner);
   const double cost = node_time(g_, node, options_.device).alone;
   class_forms& f = forms(owner);
-  if (conservative && (f.conservative == no_id || cost < f.conservative_cost)) {
+  if (!conservative) {
+    f.greedy = node;
+  } else if (f.conservative == no_id || cost < f.conservative_cost) {
+    if (f.greedy == f.conservative) f.greedy = node;
     f.conservative = node;
     f.conservative_cost = cost;
-  }
-  if (f.greedy == no_id || f.greedy == f.conservative || !conservative) {
-    f.greedy = node;
   }
 }
 

@@ -11,6 +11,8 @@ namespace mn = meganeura;
 TEST(core_nearest, the_name_with_the_fewest_changes_is_suggested) {
   EXPECT_EQ(mn::detail::nearest("fc1.wieght", {"fc2.weight", "fc1.weight", "fc1.bias"}), "fc1.weight");
   EXPECT_EQ(mn::detail::nearest("x", {"yz", "abc"}), "");
+  EXPECT_EQ(mn::detail::nearest("nonsense", {"log_exp", "attention"}), "");
+  EXPECT_EQ(mn::detail::nearest("fc.w", {"head.bias", "fc.weight"}), "fc.weight");
   EXPECT_EQ(mn::detail::nearest("fc1", {"fc2.weight", "fc11.weight", "fc1.weight", "fc1.bias"}), "fc1.weight");
   EXPECT_EQ(mn::detail::did_you_mean("a\x1b"), "; did you mean \"a\\u{1b}\"?");
 }

@@ -30,11 +30,11 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
 // The names come from files too: only those that could be nearer are compared, long ones never, and not for ever.
 inline constexpr std::size_t longest_compared = 200, most_comparisons = std::size_t{1} << 24;  // of characters
 
-// The nearest of the members `name` of `all`, or "" when none shares anything with `wanted`.
+// The nearest of the members `name` of `all`, or "" when none shares more than a quarter with `wanted`.
 template <class Named, class Name>
 std::string nearest_by(std::string_view wanted, const Named& all, Name name_of) {
   std::string_view best;
-  std::size_t distance = wanted.size() > longest_compared ? 0 : wanted.size(), work = 0;
+  std::size_t distance = wanted.size() > longest_compared ? 0 : (3 * wanted.size() + 3) / 4, work = 0;
   for (const auto& each : all) {
     const std::string_view candidate = name_of(each);
     const std::size_t longer = std::max(candidate.size(), wanted.size());
@@ -44,10 +44,13 @@ std::string nearest_by(std::string_view wanted, const Named& all, Name name_of) 
     const std::size_t d = edit_distance(wanted, candidate);
     if (d < distance) distance = d, best = candidate;
   }
-  for (const auto& each : all) {  // a layer's name instead of one of its parameters'
-    const std::string_view candidate = name_of(each);
-    const bool inside = candidate.starts_with(wanted) && candidate.substr(wanted.size()).starts_with('.');
-    if (best.empty() && !wanted.empty() && inside && candidate.size() <= longest_compared) best = candidate;
+  // The beginning of a name: a layer's instead of one of its parameters' before others.
+  for (const char* next : {".", ""}) {
+    for (const auto& each : all) {
+      const std::string_view candidate = name_of(each);
+      const bool inside = candidate.starts_with(wanted) && candidate.substr(wanted.size()).starts_with(next);
+      if (best.empty() && !wanted.empty() && inside && candidate.size() <= longest_compared) best = candidate;
+    }
   }
   return std::string(best);
 }
