@@ -533,7 +533,8 @@ TEST(fusion_attention, can_be_seen_and_left_out) {
                                      "jc", "ic"));
   options.disabled = {};
   (void)fusion::optimize(wide, options, &report);
-  EXPECT_NE(report.explain.find("heads are wider than the device's workgroup memory"), std::string::npos) << report.explain;
+  EXPECT_NE(report.explain.find("heads are wider than the device's workgroup memory"), std::string::npos)
+      << report.explain;
 }
 
 // Of an H100: small products wait for each other more than one kernel does; large ones are on matrix units, as
