@@ -2,9 +2,9 @@
 // Time of attention and of its gradients on a device, by kernels that store weights and as it is chosen; checked first.
 //
 // What --json writes: {"device", "driver", "date", "shapes": [{"name", "queries", "keys", "heads", "kv_heads", "width",
-// "causal", "rows": [{"pass": "forward" or "forward + backward", "precision", "way": "stored", "chosen" or a schedule,
-// "us": {"median", "min", "max"}, "error": {"y", "dq", ..} beside float64, of the first heads, "kernels": [{"name",
-// "us"}], each alone}]}]}.
+// "causal", "window", "rows": [{"pass": "forward" or "forward + backward", "precision", "way": "stored", "chosen" or a
+// schedule, "us": {"median", "min", "max"}, "error": {"y", "dq", ..} beside float64, of the first heads, "kernels":
+// [{"name", "us"}], each alone}]}]}.
 #include <meganeura/fusion/attention_tiles.hpp>
 #include <meganeura/meganeura.hpp>
 #include <meganeura/runtime/measured_rates.hpp>
@@ -39,18 +39,26 @@ struct attention_shape {
   std::string name;
   std::int64_t queries = 0, keys = 0, heads = 0, kv_heads = 0, width = 0;
   bool causal = false;
+  int window = 0;  // gqa_options::sliding_window
 };
 
-// Those of the transformers of bench/inferena and of Stable Diffusion 1.5; wide heads, long rows, and few queries with
-// many keys.
-const std::vector<attention_shape> known{
-    {"smollm2", 128, 128, 9, 3, 64, true}, {"smolvla", 50, 50, 15, 5, 64},
-    {"whisper", 1500, 1500, 6, 6, 64},     {"sd15", 4096, 4096, 8, 8, 40},
-    {"sd15 cross", 4096, 77, 8, 8, 40},    {"sd15 inner", 1024, 1024, 8, 8, 80},
-    {"sd15 deep", 256, 256, 8, 8, 160},    {"wide", 512, 512, 16, 16, 128, true},
-    {"wider", 512, 512, 8, 4, 256, true},  {"long", 2048, 2048, 16, 4, 64, true},
-    {"decode", 1, 4096, 32, 8, 128, true}, {"decode small", 1, 1024, 9, 3, 64, true},
-    {"chunk", 16, 4096, 32, 8, 128, true}, {"small", 33, 40, 4, 2, 16, false}};
+// Those of the transformers of bench/inferena and of Stable Diffusion 1.5; wide heads, long rows, a window of these,
+// and few queries with many keys.
+const std::vector<attention_shape> known{{"smollm2", 128, 128, 9, 3, 64, true},
+                                         {"smolvla", 50, 50, 15, 5, 64},
+                                         {"whisper", 1500, 1500, 6, 6, 64},
+                                         {"sd15", 4096, 4096, 8, 8, 40},
+                                         {"sd15 cross", 4096, 77, 8, 8, 40},
+                                         {"sd15 inner", 1024, 1024, 8, 8, 80},
+                                         {"sd15 deep", 256, 256, 8, 8, 160},
+                                         {"wide", 512, 512, 16, 16, 128, true},
+                                         {"wider", 512, 512, 8, 4, 256, true},
+                                         {"long", 2048, 2048, 16, 4, 64, true},
+                                         {"window", 2048, 2048, 16, 4, 64, true, 256},
+                                         {"decode", 1, 4096, 32, 8, 128, true},
+                                         {"decode small", 1, 1024, 9, 3, 64, true},
+                                         {"chunk", 16, 4096, 32, 8, 128, true},
+                                         {"small", 33, 40, 4, 2, 16, false}};
 
 using tensors = std::map<std::string, std::vector<float>>;
 
@@ -66,7 +74,7 @@ pass make_pass(const attention_shape& of, bool backward) {
   };
   const mn::node_value q = leaf("q", of.queries, of.heads), k = leaf("k", of.keys, of.kv_heads),
                        v = leaf("v", of.keys, of.kv_heads);
-  const mn::node_id y = attend(q, k, v, mn::gqa_options{.causal = of.causal});
+  const mn::node_id y = attend(q, k, v, mn::gqa_options{.causal = of.causal, .sliding_window = of.window});
   g.add_output("y", y);
   made.outputs = {"y"};
   if (!backward) return made;
@@ -109,8 +117,9 @@ std::map<std::string, std::vector<double>> reference_of(const attention_shape& o
       const float* query = &in.at("q")[row("q", t, h)];
       const float* change = &in.at("dy")[row("dy", t, h)];
       const std::int64_t seen = of.causal ? std::min(of.keys, t + 1 + of.keys - of.queries) : of.keys;
+      const std::int64_t first = of.window == 0 ? 0 : std::max<std::int64_t>(0, seen - of.window);
       double largest = -1e300, total = 0, mean = 0;
-      for (std::int64_t s = 0; s < seen; ++s) {
+      for (std::int64_t s = first; s < seen; ++s) {
         const float *key = &in.at("k")[row("k", s, 0)], *value = &in.at("v")[row("v", s, 0)];
         p[at(s)] = dp[at(s)] = 0;
         for (std::int64_t i = 0; i < w; ++i) {
@@ -120,10 +129,10 @@ std::map<std::string, std::vector<double>> reference_of(const attention_shape& o
         p[at(s)] *= scale;
         largest = std::max(largest, p[at(s)]);
       }
-      for (std::int64_t s = 0; s < seen; ++s) total += p[at(s)] = std::exp(p[at(s)] - largest);
-      for (std::int64_t s = 0; s < seen; ++s) p[at(s)] /= total, mean += p[at(s)] * dp[at(s)];
+      for (std::int64_t s = first; s < seen; ++s) total += p[at(s)] = std::exp(p[at(s)] - largest);
+      for (std::int64_t s = first; s < seen; ++s) p[at(s)] /= total, mean += p[at(s)] * dp[at(s)];
       double *y = &out["y"][row("y", t, h)], *dq = &out["dq"][row("q", t, h)];
-      for (std::int64_t s = 0; s < seen; ++s) {
+      for (std::int64_t s = first; s < seen; ++s) {
         const double ds = p[at(s)] * (dp[at(s)] - mean) * scale;
         const float *key = &in.at("k")[row("k", s, 0)], *value = &in.at("v")[row("v", s, 0)];
         double *dk = &out["dk"][row("k", s, 0)], *dv = &out["dv"][row("v", s, 0)];
@@ -165,8 +174,8 @@ class bench {
 
  private:
   nlohmann::json measured(const attention_shape& of) {
-    nlohmann::json result{{"name", of.name},   {"queries", of.queries},   {"keys", of.keys},    {"heads", of.heads},
-                          {"width", of.width}, {"kv_heads", of.kv_heads}, {"causal", of.causal}};
+    nlohmann::json result{{"name", of.name},   {"queries", of.queries},   {"keys", of.keys},     {"heads", of.heads},
+                          {"width", of.width}, {"kv_heads", of.kv_heads}, {"causal", of.causal}, {"window", of.window}};
     const tensors in = random_operands(of);
     const auto expected = reference_of(of, in);
     for (const bool backward : {false, true}) {
@@ -227,6 +236,8 @@ class bench {
     how.duration = gpu_.facts().timestamp_bits != 0;
     mn::program run(gpu_, of.graph, weights, how);
     run.wait(run.submit({}));
+    if (run.plan().steps.empty())
+      mn::fail(mn::error_category::invalid_argument, "the plan of a step has no kernels: there is nothing to measure");
     nlohmann::json row;
     for (const std::string& name : of.outputs)
       row["error"][name] = error_of(run.output_as<float>(name), expected.at(name));

@@ -16,8 +16,10 @@ SHAPES = [("smollm2", 128, 128, 9, 3, 64, True), ("smolvla", 50, 50, 15, 5, 64, 
           ("sd15 cross", 4096, 77, 8, 8, 40, False), ("sd15 inner", 1024, 1024, 8, 8, 80, False),
           ("sd15 deep", 256, 256, 8, 8, 160, False), ("wide", 512, 512, 16, 16, 128, True),
           ("wider", 512, 512, 8, 4, 256, True), ("long", 2048, 2048, 16, 4, 64, True),
+          ("window", 2048, 2048, 16, 4, 64, True),
           ("decode", 1, 4096, 32, 8, 128, False), ("decode small", 1, 1024, 9, 3, 64, False),
           ("chunk", 16, 4096, 32, 8, 128, False)]
+WINDOWS = {"window": 256}  # sliding_window, which PyTorch has as a mask
 COLUMNS = [("f32 efficient", torch.float32, SDPBackend.EFFICIENT_ATTENTION, False),
            ("f32 math", torch.float32, SDPBackend.MATH, False), ("TF32 math", torch.float32, SDPBackend.MATH, True),
            ("f16 flash", torch.float16, SDPBackend.FLASH_ATTENTION, False),
@@ -48,7 +50,7 @@ def microseconds(step, runs, rounds):
 
 
 def measure(shape, dtype, backend, tf32, args):
-    _, queries, keys, heads, kv_heads, width, causal = shape
+    name, queries, keys, heads, kv_heads, width, causal = shape
     torch.backends.cuda.matmul.allow_tf32 = tf32
 
     def leaf(rows, count):
@@ -58,14 +60,18 @@ def measure(shape, dtype, backend, tf32, args):
     q, dy = leaf(queries, heads), leaf(queries, heads)
     # Heads of keys are repeated beforehand, in favour of kernels that know no groups.
     k, v = leaf(keys, heads if kv_heads != heads else kv_heads), leaf(keys, heads if kv_heads != heads else kv_heads)
+    seen = {"is_causal": causal}
+    if name in WINDOWS:
+        mask = torch.ones(queries, keys, device="cuda", dtype=torch.bool).tril()
+        seen = {"attn_mask": mask & ~mask.tril(-WINDOWS[name])}
     operands = [x.detach().requires_grad_() for x in (q, k, v)]
 
     def forward():
         with torch.no_grad():
-            return scaled_dot_product_attention(*operands, is_causal=causal)
+            return scaled_dot_product_attention(*operands, **seen)
 
     def both():
-        y = scaled_dot_product_attention(*operands, is_causal=causal)
+        y = scaled_dot_product_attention(*operands, **seen)
         return torch.autograd.grad(y, operands, dy)
 
     with sdpa_kernel(backend):
