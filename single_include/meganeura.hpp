@@ -31506,11 +31506,12 @@ struct attention_choice {
 
 /// How much longer than in a product a term of a score takes here, with its share of all else, and staging; of a
 /// product's way to its first terms, how much longer that of queries, keys and values is, and of gradients, which read
-/// more. As measured on an H100, where eight subgroups keep a multiprocessor busy.
+/// more; and how much longer all of it takes where heads leave few registers for what is on its way. As measured on an
+/// H100, where eight subgroups keep a multiprocessor busy; the last of 512x512x16x128, 79.4 and 35.8 us.
 struct attention_costs {
-  double term, stage, way, way_of_gradients;
+  double term, stage, way, way_of_gradients, wide;
 };
-inline constexpr attention_costs split_attention{44, 3.5, 1.6, 3.6}, rounded_attention{21, 5.2, 1.6, 1.6};
+inline constexpr attention_costs split_attention{44, 3.5, 1.6, 3.6, 1.9}, rounded_attention{21, 5.2, 1.6, 1.6, 1.4};
 /// Where rows come prepared: of a product's way to its first terms, how much longer that of workgroups which begin
 /// together is, and what gradients, which read more, take besides; and how much of it a block of rows is on its way and
 /// waits for barriers, next to whose terms staging is nothing. 189 and 243 kernels on an H100 within 13 and 17 %.
@@ -31556,8 +31557,9 @@ inline constexpr double busy_subgroups = 8;
                 (is_output ? 0 : more_of_gradients * costs.once),
             seen * groups * blocks * (wait / beside + pairs) / device.compute_units};
   }
-  const auto& [term, stage, way, way_of_gradients] = split ? split_attention : rounded_attention;
-  const double block = s.keys * (along + across) * costs.stage * stage + pairs_of(term);
+  const auto& [term, stage, way, way_of_gradients, wide] = split ? split_attention : rounded_attention;
+  const double block = (s.keys * (along + across) * costs.stage * stage + pairs_of(term)) *
+                       (along + across > widest_gradient_on_units ? wide : 1);
   const double filled = std::min(1.0, std::min(each, 2.0) * s.subgroups / busy_subgroups);
   return {(is_output ? way : way_of_gradients) * costs.once + std::max(1.0, each * seen) * blocks * block / filled,
           seen * groups * blocks * block / device.compute_units};

@@ -364,9 +364,9 @@ TEST(fusion_attention_gradient, look_alikes_are_not) {
          const node_id e = g.map(scalar_op::exp, {g.subtract(s, of_row(largest))});
          const node_id more = g.map(scalar_op::exp, {g.subtract(sink, largest)});
          const node_id weights = g.divide(e, of_row(g.add(g.reduce(reduce_kind::sum, e, 2), more)));
-         const node_id others = samples::softmax(g, s), of_weights = g.contract(dy, all.v, "ic", "jc", "ij");
-         const node_id mean = samples::row_value(g, reduce_kind::sum, g.multiply(others, of_weights));
-         const node_id slopes = g.multiply(others, g.subtract(of_weights, mean));
+         const node_id plain = samples::softmax(g, s), of_weights = g.contract(dy, all.v, "ic", "jc", "ij");
+         const node_id mean = samples::row_value(g, reduce_kind::sum, g.multiply(plain, of_weights));
+         const node_id slopes = g.multiply(plain, g.subtract(of_weights, mean));
          g.add_output("y", g.contract(weights, all.v, "ij", "jc", "ic"));
          g.add_output("dq", g.contract(slopes, all.k, "ij", "jd", "id"));
          g.add_output("dk", g.contract(slopes, all.q, "ij", "id", "jd"));
