@@ -9,13 +9,14 @@
 #include <meganeura/meganeura.hpp>
 #include <meganeura/runtime/measured_rates.hpp>
 
+#include "step_timer.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <iostream>
@@ -160,7 +161,7 @@ double error_of(const std::vector<float>& found, const std::vector<double>& expe
 
 class bench {
  public:
-  explicit bench(const options& asked) : asked_(asked), gpu_({.device = asked.device}) {}
+  explicit bench(const options& asked) : asked_(asked), gpu_({.device = asked.device}), timer_(gpu_, asked.rounds) {}
 
   nlohmann::json run() {
     nlohmann::json report{{"device", gpu_.facts().name}, {"driver", gpu_.facts().driver}};
@@ -233,65 +234,25 @@ class bench {
 
   [[nodiscard]] nlohmann::json measured(const pass& of, const mn::parameters& weights, mn::program_options how,
                                         const std::map<std::string, std::vector<double>>& expected) {
-    how.duration = gpu_.facts().timestamp_bits != 0;
+    timer_.prepare(how);
     mn::program run(gpu_, of.graph, weights, how);
     run.wait(run.submit({}));
-    if (run.plan().steps.empty())
-      mn::fail(mn::error_category::invalid_argument, "the plan of a step has no kernels: there is nothing to measure");
     nlohmann::json row;
     for (const std::string& name : of.outputs)
       row["error"][name] = error_of(run.output_as<float>(name), expected.at(name));
-    // Clocks fall where a device waits and rise late: what is timed stands behind other steps.
-    const auto several = [&](int count) {
-      std::uint64_t last = 0;
-      for (int i = 0; i < count; ++i) last = run.submit({});
-      run.wait(last);
-    };
-    using clock = std::chrono::steady_clock;
-    const auto passed = [](clock::time_point since) {
-      return std::chrono::duration<double, std::micro>(clock::now() - since).count();
-    };
-    if (how.duration) {
-      for (const auto start = clock::now(); passed(start) < 3e5;) several(20);
-    }
-    std::vector<double> us;
-    for (int i = 0; i < asked_.rounds; ++i) {
-      const auto start = clock::now();
-      several(how.duration ? 12 : 1);
-      us.push_back(how.duration ? run.duration() * 1e-3 : passed(start));
-    }
-    std::ranges::sort(us);
-    row["us"] = {{"median", us[us.size() / 2]}, {"min", us.front()}, {"max", us.back()}};
-    if (how.duration) row["kernels"] = kernels_of(of, weights, how);
-    return row;
-  }
-
-  [[nodiscard]] nlohmann::json kernels_of(const pass& of, const mn::parameters& weights, mn::program_options how) {
+    row["us"] = timer_.time(run);
     how.duration = false, how.profile = mn::profiling::dispatches;
-    mn::program run(gpu_, of.graph, weights, how);
-    std::map<std::string, std::vector<double>> all;
-    for (int i = 0; i < 9; ++i) {
-      std::uint64_t last = 0;
-      for (int each = 0; each < 12; ++each) last = run.submit({});
-      run.wait(last);
-      for (const mn::profile_row& each : run.profile().by_kernel()) all[each.text].push_back(each.nanoseconds * 1e-3);
-    }
-    nlohmann::json kernels = nlohmann::json::array();
-    for (auto& [name, us] : all) {
-      std::ranges::sort(us);
-      kernels.push_back({{"name", name}, {"us", us[us.size() / 2]}});
-    }
-    return kernels;
+    mn::program profiled(gpu_, of.graph, weights, how);
+    row["kernels"] = timer_.kernels(profiled);
+    return row;
   }
 
   static void print(const attention_shape& of, const nlohmann::json& row) {
     std::vector<std::string> errors, kernels;
     for (const auto& [name, error] : row["error"].items())
       errors.push_back(fmt::format("{} {:.1e}", name, error.get<double>()));
-    if (row.contains("kernels")) {
-      for (const auto& each : row["kernels"])
-        kernels.push_back(fmt::format("{} {:.1f}", each["name"].get<std::string>(), each["us"].get<double>()));
-    }
+    for (const auto& each : row["kernels"])
+      kernels.push_back(fmt::format("{} {:.1f}", each["name"].get<std::string>(), each["us"].get<double>()));
     fmt::print(stderr, "{:<10} {:<18} {:<5} {:<12} {:>9.1f} us  {}  [{}]\n", of.name, row["pass"].get<std::string>(),
                row["precision"].get<std::string>(), row["way"].get<std::string>(), row["us"]["median"].get<double>(),
                fmt::join(errors, ", "), fmt::join(kernels, "; "));
@@ -299,6 +260,7 @@ class bench {
 
   options asked_;
   mn::device gpu_;
+  step_timer timer_;
 };
 
 // A line for each shape and pass, PyTorch's columns from a file that attention_pytorch.py wrote.
