@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Time of convolutions with bias and ReLU, and of their gradients, on a device. Tensors lie channels-last, as between
-// the layers of a network, and filters as a network's do once they are loaded.
+// Time of convolutions with bias and ReLU, and of their gradients, on a device.
 #include "layer_bench.hpp"
 
 #include <array>
@@ -46,13 +45,10 @@ const std::vector<conv_shape> known{{"7x7 3->64 @224 s2", 4, 224, 3, 64, 7, 2},
                                     {"3x3 128 @28 of 32 groups", 4, 28, 128, 128, 3, 1, 32},
                                     {"small", 2, 9, 6, 8, 3}};
 
-// [n, size, size, c], [out, kernel, kernel, c / groups] and [n, result, result, out].
+// [n, c, size, size], [out, c / groups, kernel, kernel], [out] and [n, out, result, result].
 struct operands {
   std::vector<float> x, filter, bias, dy;
 };
-
-mn::node_value channels_second(mn::node_value of) { return mn::permute(of, 0, 3, 1, 2); }
-mn::node_value channels_last(mn::node_value of) { return mn::permute(of, 0, 2, 3, 1); }
 
 std::vector<pass> passes_of(const conv_shape& of) {
   const std::int64_t taps = of.kernel * of.kernel, pixels = of.batch * of.result() * of.result();
@@ -67,17 +63,17 @@ std::vector<pass> passes_of(const conv_shape& of) {
   // x * filter of one window element, by pixel, channel of the result, tap and channel of its group; 0 outside.
   const auto x_at = [all, of, at](std::int64_t n, std::int64_t y, std::int64_t x, std::int64_t c) {
     const bool is_inside = y >= 0 && x >= 0 && y < of.size && x < of.size;
-    return is_inside ? double{all->x[at(((n * of.size + y) * of.size + x) * of.in + c)]} : 0.0;
+    return is_inside ? double{all->x[at(((n * of.in + c) * of.size + y) * of.size + x)]} : 0.0;
   };
   const auto filter_at = [all, of, at](std::int64_t o, std::int64_t ky, std::int64_t kx, std::int64_t c) {
-    return double{all->filter[at(((o * of.kernel + ky) * of.kernel + kx) * of.of_group() + c)]};
+    return double{all->filter[at(((o * of.of_group() + c) * of.kernel + ky) * of.kernel + kx)]};
   };
-  const std::int64_t of_result_group = of.out / of.groups;
+  const std::int64_t of_result_group = of.out / of.groups, of_image = of.result() * of.result();
 
   std::vector<pass> made;
   const auto leaves = [&](mn::graph& g) {
-    const mn::node_value x(g, g.parameter("x", mn::dtype::f32, {of.batch, of.size, of.size, of.in}));
-    const mn::shape extents{of.out, of.kernel, of.kernel, of.of_group()};
+    const mn::node_value x(g, g.parameter("x", mn::dtype::f32, {of.batch, of.in, of.size, of.size}));
+    const mn::shape extents{of.out, of.of_group(), of.kernel, of.kernel};
     return std::array{x, mn::node_value(g, g.parameter("filter", mn::dtype::f32, extents))};
   };
   {
@@ -87,12 +83,12 @@ std::vector<pass> passes_of(const conv_shape& of) {
              .expected = {}};
     const auto [x, filter] = leaves(one.graph);
     const mn::node_value bias(one.graph, one.graph.parameter("bias", mn::dtype::f32, {of.out, 1, 1}));
-    const mn::node_value y = mn::convolution(channels_second(x), channels_second(filter), options);
-    one.graph.add_output("y", channels_last(mn::relu(y + bias)));
+    const mn::node_value y = mn::convolution(x, filter, options);
+    one.graph.add_output("y", mn::relu(y + bias));
     one.expected = [=](std::size_t number) {
       auto i = static_cast<std::int64_t>(number);
-      const std::int64_t o = i % of.out, px = i / of.out % of.result(), py = i / of.out / of.result() % of.result(),
-                         n = i / of.out / of.result() / of.result(), first = o / of_result_group * of.of_group();
+      const std::int64_t px = i % of.result(), py = i / of.result() % of.result(), o = i / of_image % of.out,
+                         n = i / of_image / of.out, first = o / of_result_group * of.of_group();
       double sum = all->bias[at(o)];
       for (std::int64_t ky = 0; ky < of.kernel; ++ky) {
         for (std::int64_t kx = 0; kx < of.kernel; ++kx) {
@@ -110,27 +106,27 @@ std::vector<pass> passes_of(const conv_shape& of) {
         .name = name, .graph = {}, .values = {{"x", all->x}, {"filter", all->filter}, {"dy", all->dy}}, .expected = {}};
     mn::graph& g = one.graph;
     const auto [x, filter] = leaves(g);
-    const mn::node_value dy(g, g.parameter("dy", mn::dtype::f32, {of.batch, of.result(), of.result(), of.out}));
-    const mn::node_value y = mn::convolution(channels_second(x), channels_second(filter), options);
+    const mn::node_value dy(g, g.parameter("dy", mn::dtype::f32, {of.batch, of.out, of.result(), of.result()}));
+    const mn::node_value y = mn::convolution(x, filter, options);
     const mn::node_id wrt[] = {of_filter ? filter : x};
-    g.add_output("y", mn::gradients(g, mn::sum(channels_last(y) * dy), wrt)[0]);
+    g.add_output("y", mn::gradients(g, mn::sum(y * dy), wrt)[0]);
     return one;
   };
   if (of.in >= 4) {  // nobody asks for that of an image
     pass one = gradient("dx", false);
     one.expected = [=](std::size_t number) {
       auto i = static_cast<std::int64_t>(number);
-      const std::int64_t c = i % of.in, x = i / of.in % of.size, y = i / of.in / of.size % of.size,
-                         n = i / of.in / of.size / of.size, group = c / of.of_group();
+      const std::int64_t x = i % of.size, y = i / of.size % of.size, c = i / of.size / of.size % of.in,
+                         n = i / of.size / of.size / of.in, group = c / of.of_group();
       double sum = 0;
       for (std::int64_t ky = 0; ky < of.kernel; ++ky) {
         for (std::int64_t kx = 0; kx < of.kernel; ++kx) {
           const std::int64_t py = y + of.padding() - ky, px = x + of.padding() - kx;
           if (py < 0 || px < 0 || py % of.stride != 0 || px % of.stride != 0) continue;
           if (py / of.stride >= of.result() || px / of.stride >= of.result()) continue;
-          const std::int64_t pixel = (n * of.result() + py / of.stride) * of.result() + px / of.stride;
+          const std::int64_t pixel = py / of.stride * of.result() + px / of.stride;
           for (std::int64_t o = group * of_result_group; o < (group + 1) * of_result_group; ++o)
-            sum += double{all->dy[at(pixel * of.out + o)]} * filter_at(o, ky, kx, c % of.of_group());
+            sum += double{all->dy[at((n * of.out + o) * of_image + pixel)]} * filter_at(o, ky, kx, c % of.of_group());
         }
       }
       return sum;
@@ -140,15 +136,15 @@ std::vector<pass> passes_of(const conv_shape& of) {
   pass one = gradient("dfilter", true);
   one.expected = [=](std::size_t number) {
     auto i = static_cast<std::int64_t>(number);
-    const std::int64_t c = i % of.of_group(), kx = i / of.of_group() % of.kernel,
-                       ky = i / of.of_group() / of.kernel % of.kernel, o = i / of.of_group() / taps;
+    const std::int64_t kx = i % of.kernel, ky = i / of.kernel % of.kernel, c = i / taps % of.of_group(),
+                       o = i / taps / of.of_group();
     double sum = 0;
     for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
       const std::int64_t px = pixel % of.result(), py = pixel / of.result() % of.result(),
                          n = pixel / of.result() / of.result();
-      sum += double{all->dy[at(pixel * of.out + o)]} * x_at(n, py * of.stride + ky - of.padding(),
-                                                            px * of.stride + kx - of.padding(),
-                                                            o / of_result_group * of.of_group() + c);
+      sum += double{all->dy[at((n * of.out + o) * of_image + pixel % of_image)]} *
+             x_at(n, py * of.stride + ky - of.padding(), px * of.stride + kx - of.padding(),
+                  o / of_result_group * of.of_group() + c);
     }
     return sum;
   };

@@ -13,12 +13,14 @@ using layer_bench::pass;
 
 enum class kind { group, batch, layer, rms };
 
-// x [batch, positions, channels]; group: of so many groups of channels.
+// x [batch, channels, positions], of layer and RMS norms [batch, positions, channels]; groups: of channels.
 struct norm_shape {
   std::string name;
   kind of;
   std::int64_t batch, positions, channels, groups = 1;
   bool silu = false;
+
+  [[nodiscard]] bool has_images() const { return of == kind::group || of == kind::batch; }
 };
 
 // Those of Stable Diffusion 1.5 and a small U-Net, of ResNet-50 x4, of the encoder of Whisper and of SmolLM2.
@@ -69,11 +71,14 @@ class reference {
   struct set_sums {
     double count = 0, mean = 0, factor = 0, gradient = 0, along = 0;
   };
+  [[nodiscard]] std::int64_t channel_of(std::int64_t at) const {
+    return (of_.has_images() ? at / of_.positions : at) % of_.channels;
+  }
   [[nodiscard]] std::size_t set_of(std::size_t i) const {
     const auto at = static_cast<std::int64_t>(i);
-    const std::int64_t c = at % of_.channels, row = at / of_.channels;
-    return static_cast<std::size_t>(of_.of == kind::group
-                                        ? row / of_.positions * of_.groups + c / (of_.channels / of_.groups)
+    const std::int64_t c = channel_of(at), row = at / of_.channels;
+    return static_cast<std::size_t>(of_.of == kind::group ? at / of_.channels / of_.positions * of_.groups +
+                                                                c / (of_.channels / of_.groups)
                                     : of_.of == kind::batch ? c
                                                             : row);
   }
@@ -81,7 +86,7 @@ class reference {
   [[nodiscard]] const set_sums& set(std::size_t i) const { return sets_[set_of(i)]; }
   [[nodiscard]] double value(const char* name, std::size_t i) const { return values_.at(name)[i]; }
   [[nodiscard]] double of_channel(const char* name, std::size_t i) const {
-    return value(name, i % static_cast<std::size_t>(of_.channels));
+    return value(name, static_cast<std::size_t>(channel_of(static_cast<std::int64_t>(i))));
   }
   [[nodiscard]] double standard(std::size_t i) const { return (value("x", i) - set(i).mean) * set(i).factor; }
   [[nodiscard]] double affine(std::size_t i) const {
@@ -100,13 +105,11 @@ class reference {
 
 mn::node_value normalised(const norm_shape& of, mn::node_value x) {
   const float small = static_cast<float>(epsilon);
-  const auto channels_second = [&] { return mn::permute(x, 0, 2, 1); };
-  const auto back = [](mn::node_value y) { return mn::permute(y, 0, 2, 1); };
   switch (of.of) {
     case kind::group:
-      return back(mn::group_norm("norm", channels_second(), of.groups, mn::group_norm_options{.epsilon = small}));
+      return mn::group_norm("norm", x, of.groups, mn::group_norm_options{.epsilon = small});
     case kind::batch:
-      return back(mn::batch_norm("norm", channels_second(), mn::batch_norm_options{.epsilon = small}));
+      return mn::batch_norm("norm", x, mn::batch_norm_options{.epsilon = small});
     case kind::layer:
       return mn::layer_norm("norm", x, mn::norm_options{.epsilon = small});
     default:
@@ -129,7 +132,9 @@ std::vector<pass> passes_of(const norm_shape& of) {
              .expected = {}};
     mn::graph& g = one.graph;
     const auto leaf = [&](const char* name) {
-      return mn::node_value(g, g.parameter(name, mn::dtype::f32, {of.batch, of.positions, of.channels}));
+      const mn::shape extents = of.has_images() ? mn::shape{of.batch, of.channels, of.positions}
+                                                : mn::shape{of.batch, of.positions, of.channels};
+      return mn::node_value(g, g.parameter(name, mn::dtype::f32, extents));
     };
     const mn::node_value x = leaf("x");
     mn::node_value y = normalised(of, x);

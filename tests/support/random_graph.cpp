@@ -394,12 +394,49 @@ class builder {
     node_id scores = graph_.contract(q, k, of_q.c_str(), of_k.c_str(), "bts");
     if (dice_.chance(0.5)) scores = graph_.multiply(scores, graph_.full_like(scores, 0.25));
     if (dice_.chance(0.4)) scores = graph_.add(scores, partner(scores));
-    const node_id weights = samples::softmax(graph_, scores);
+    const bool hides = dice_.chance(0.5), may_be_all = dice_.chance(0.6);
+    if (hides) scores = hidden(scores, may_be_all);
+    node_id weights = dice_.chance(0.3) ? softmax_beside(scores) : samples::softmax(graph_, scores);
+    if (hides && may_be_all) {
+      scalar_builder b;
+      const scalar_ref is_hidden = b.binary(scalar_op::less, b.argument(0, dtype::f32), b.constant(-1e38));
+      const node_id both[] = {scores, weights};
+      weights = graph_.map(b.finish(b.select(is_hidden, b.constant(0), b.argument(1, dtype::f32))), both, dtype::f32);
+    }
     if (dice_.chance(0.2)) accept(weights);
     const node_id v = operand(dice_.chance(0.7) ? std::vector<char>{'b', 's', 'c'} : std::vector<char>{'s', 'c'}, of_v);
     std::vector<char> result{'b', 't', 'c'};
     dice_.shuffle(result);
     accept(graph_.contract(weights, v, "bts", of_v.c_str(), std::string(result.begin(), result.end()).c_str()));
+  }
+
+  // Scores [b, t, s] of which some are far below all others: behind a place, or where a leaf says so.
+  node_id hidden(node_id scores, bool may_be_all) {
+    const shape extents = graph_[scores].extents;
+    scalar_builder b;
+    const scalar_ref score = b.argument(0, dtype::f32), low = b.constant(may_be_all ? -1.5e38 : -INFINITY);
+    std::vector<node_id> operands{scores};
+    if (dice_.chance(0.5)) {
+      operands.push_back(graph_.coordinates(extents, 1)), operands.push_back(graph_.coordinates(extents, 2));
+      const scalar_ref query = b.argument(1, dtype::i32), key = b.argument(2, dtype::i32);
+      const scalar_ref sees = b.binary(scalar_op::less_equal, key, query);
+      return graph_.map(b.finish(b.select(sees, score, low)), operands, dtype::f32);
+    }
+    operands.push_back(leaf(extents, dtype::f32));
+    const scalar_ref hides = b.binary(scalar_op::less, b.argument(1, dtype::f32), b.constant(-0.25));
+    return graph_.map(b.finish(b.select(hides, low, score)), operands, dtype::f32);
+  }
+  // A softmax whose rows have one score more.
+  node_id softmax_beside(node_id scores) {
+    const shape extents = graph_[scores].extents;
+    shape rows = extents;
+    rows.set(2, 1);
+    const node_id sink = leaf(rows, dtype::f32), own = samples::row_value(graph_, reduce_kind::max, scores);
+    const node_id wide = graph_.expand(sink, extents);
+    const node_id largest = graph_.stop_gradient(graph_.map(scalar_op::maximum, {own, wide}));
+    const node_id e = graph_.map(scalar_op::exp, {graph_.subtract(scores, largest)});
+    const node_id more = graph_.map(scalar_op::exp, {graph_.subtract(wide, largest)});
+    return graph_.divide(e, graph_.add(samples::row_value(graph_, reduce_kind::sum, e), more));
   }
 
   // ---- index maps

@@ -177,7 +177,7 @@ TEST(runtime_results, a_tap_of_one_mode_is_read_there_and_one_of_neither_is_refu
   EXPECT_EQ(run.evaluation().read("quiet"), (std::vector<float>{3, 6, 9, 12}));
   EXPECT_EQ(run.evaluation().read("both"), x);
   EXPECT_EQ(support::sentence_of([&] { (void)run.read<"quiet">(); }),
-            "there is no output \"quiet\"; there is \"loss\", \"both\", \"noisy\"; did you mean \"noisy\"?");
+            "there is no output \"quiet\"; there is \"loss\", \"both\", \"noisy\"");
   EXPECT_EQ(support::sentence_of([&] {
               made({"both", "noise"});
             }),

@@ -44,8 +44,9 @@ std::string nearest_by(std::string_view wanted, const Named& all, Name name_of) 
     const std::size_t d = edit_distance(wanted, candidate);
     if (d < distance) distance = d, best = candidate;
   }
-  // The beginning of a name: a layer's instead of one of its parameters' before others.
+  // The beginning of a name: a layer's instead of one of its parameters', before what only begins alike.
   for (const char* next : {".", ""}) {
+    if (*next == 0 && wanted.size() < 3) break;
     for (const auto& each : all) {
       const std::string_view candidate = name_of(each);
       const bool inside = candidate.starts_with(wanted) && candidate.substr(wanted.size()).starts_with(next);
