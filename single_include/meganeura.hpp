@@ -18409,7 +18409,8 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 /// How far a rule may change the numbers. `exact`: not at all, but by the order in which long sums are added up.
 /// `reassociates`, what programs allow by default: by rounding in the same precision, and where an intermediate value
 /// overflowed or vanished, the result may be what it would be without that: log(exp(100)) is 100 and not infinity,
-/// exp(100) / exp(99) is e and not NaN; and which sign a zero has stays open, as that of x + 0. `approximate`: by a known approximation.
+/// exp(100) / exp(99) is e and not NaN; and which sign a zero has stays open, as that of x + 0. `approximate`: by a
+/// known approximation.
 enum class exactness : std::uint8_t { exact, reassociates, approximate };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
@@ -21546,8 +21547,9 @@ std::string nearest_by(std::string_view wanted, const Named& all, Name name_of) 
     const std::size_t d = edit_distance(wanted, candidate);
     if (d < distance) distance = d, best = candidate;
   }
-  // The beginning of a name: a layer's instead of one of its parameters' before others.
+  // The beginning of a name: a layer's instead of one of its parameters', before what only begins alike.
   for (const char* next : {".", ""}) {
+    if (*next == 0 && wanted.size() < 3) break;
     for (const auto& each : all) {
       const std::string_view candidate = name_of(each);
       const bool inside = candidate.starts_with(wanted) && candidate.substr(wanted.size()).starts_with(next);
