@@ -398,10 +398,11 @@ class builder {
     if (hides) scores = hidden(scores, may_be_all);
     node_id weights = dice_.chance(0.3) ? softmax_beside(scores) : samples::softmax(graph_, scores);
     if (hides && may_be_all) {
-      scalar_builder b;
-      const scalar_ref is_hidden = b.binary(scalar_op::less, b.argument(0, dtype::f32), b.constant(-1e38));
+      scalar_builder zero;
+      const scalar_ref is_hidden = zero.binary(scalar_op::less, zero.argument(0, dtype::f32), zero.constant(-1e38));
       const node_id both[] = {scores, weights};
-      weights = graph_.map(b.finish(b.select(is_hidden, b.constant(0), b.argument(1, dtype::f32))), both, dtype::f32);
+      weights = graph_.map(zero.finish(zero.select(is_hidden, zero.constant(0), zero.argument(1, dtype::f32))), both,
+                           dtype::f32);
     }
     if (dice_.chance(0.2)) accept(weights);
     const node_id v = operand(dice_.chance(0.7) ? std::vector<char>{'b', 's', 'c'} : std::vector<char>{'s', 'c'}, of_v);
