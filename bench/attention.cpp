@@ -9,6 +9,7 @@
 #include <meganeura/meganeura.hpp>
 #include <meganeura/runtime/measured_rates.hpp>
 
+#include "side_by_side.hpp"
 #include "step_timer.hpp"
 
 #include <fmt/format.h>
@@ -18,7 +19,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <random>
@@ -248,14 +248,12 @@ class bench {
   }
 
   static void print(const attention_shape& of, const nlohmann::json& row) {
-    std::vector<std::string> errors, kernels;
+    std::vector<std::string> errors;
     for (const auto& [name, error] : row["error"].items())
       errors.push_back(fmt::format("{} {:.1e}", name, error.get<double>()));
-    for (const auto& each : row["kernels"])
-      kernels.push_back(fmt::format("{} {:.1f}", each["name"].get<std::string>(), each["us"].get<double>()));
     fmt::print(stderr, "{:<10} {:<18} {:<5} {:<12} {:>9.1f} us  {}  [{}]\n", of.name, row["pass"].get<std::string>(),
                row["precision"].get<std::string>(), row["way"].get<std::string>(), row["us"]["median"].get<double>(),
-               fmt::join(errors, ", "), fmt::join(kernels, "; "));
+               fmt::join(errors, ", "), side_by_side::text_of_kernels(row["kernels"]));
   }
 
   options asked_;
@@ -263,37 +261,15 @@ class bench {
   step_timer timer_;
 };
 
-// A line for each shape and pass, PyTorch's columns from a file that attention_pytorch.py wrote.
-void print_table(const nlohmann::json& report, const nlohmann::json& others) {
-  fmt::print("| shape | pass | stored exact | exact | stored fast | fast |");
-  std::vector<std::string> columns;
-  if (others.contains("columns")) columns = others["columns"].get<std::vector<std::string>>();
-  for (const std::string& each : columns) fmt::print(" PyTorch {} |", each);
-  fmt::print("\n|{}\n", [&] {
-    std::string dashes;
-    for (std::size_t i = 0; i < 6 + columns.size(); ++i) dashes += "---|";
-    return dashes;
-  }());
+void print_table(const nlohmann::json& report, const std::string& against) {
+  const side_by_side::table table({"stored exact", "exact", "stored fast", "fast"}, against);
+  std::vector<nlohmann::json> columns;
+  for (const char* const precision : {"exact", "fast"}) {
+    for (const char* const way : {"stored", "chosen"}) columns.push_back({{"precision", precision}, {"way", way}});
+  }
   for (const auto& shape : report["shapes"]) {
-    for (const char* const pass : {"forward", "forward + backward"}) {
-      fmt::print("| {} | {} |", shape["name"].get<std::string>(), pass);
-      for (const char* const precision : {"exact", "fast"}) {
-        for (const char* const way : {"stored", "chosen"}) {
-          std::string cell;
-          for (const auto& row : shape["rows"]) {
-            if (row["pass"] == pass && row["precision"] == precision && row["way"] == way)
-              cell = fmt::format("{:.1f}", row["us"]["median"].get<double>());
-          }
-          fmt::print(" {} |", cell);
-        }
-      }
-      for (const std::string& column : columns) {
-        const auto path = "/shapes/" + shape["name"].get<std::string>() + "/" + pass + "/" + column;
-        const nlohmann::json::json_pointer at(path);
-        fmt::print(" {} |", others.contains(at) ? fmt::format("{:.1f}", others[at].get<double>()) : "");
-      }
-      fmt::print("\n");
-    }
+    for (const char* const pass : {"forward", "forward + backward"})
+      table.line(shape["name"], pass, shape["rows"], columns);
   }
 }
 
@@ -310,20 +286,12 @@ int main(int argc, char** argv) try {
   app.add_option("--against", asked.against, "what attention_pytorch.py wrote")->check(CLI::ExistingFile);
   app.add_option("--json", asked.json, "file to write");
   CLI11_PARSE(app, argc, argv);
-  for (const std::string& each : asked.shapes) {
-    if (std::ranges::find(known, each, &attention_shape::name) == known.end())
-      mn::fail(mn::error_category::invalid_argument, "there is no shape \"{}\"; there are {}", each, [&] {
-        std::vector<std::string> names;
-        for (const attention_shape& one : known) names.push_back(one.name);
-        return fmt::format("{}", fmt::join(names, ", "));
-      }());
-  }
+  std::vector<std::string> names;
+  for (const attention_shape& one : known) names.push_back(one.name);
+  side_by_side::expect_known(asked.shapes, names);
   const nlohmann::json report = bench(asked).run();
-  if (!asked.json.empty() && !(std::ofstream(asked.json) << report.dump(1) << '\n'))
-    mn::fail(mn::error_category::io, "{} cannot be written", asked.json);
-  nlohmann::json others = nlohmann::json::object();
-  if (!asked.against.empty()) std::ifstream(asked.against) >> others;
-  print_table(report, others);
+  side_by_side::write(asked.json, report);
+  print_table(report, asked.against);
   return 0;
 } catch (const std::exception& e) {
   std::cerr << "attention: " << e.what() << '\n';

@@ -3,11 +3,12 @@
 """The PyTorch side of bench/attention: scaled_dot_product_attention and its gradients as captured CUDA graphs."""
 import argparse
 import json
-import statistics
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
+
+from captured_graph import microseconds
 
 # name, queries, keys, heads, heads of keys, width, causal: those of bench/attention. The few queries of the last three
 # are the last ones, which see (almost) all keys; is_causal would take them for the first.
@@ -24,29 +25,6 @@ COLUMNS = [("f32 efficient", torch.float32, SDPBackend.EFFICIENT_ATTENTION, Fals
            ("f32 math", torch.float32, SDPBackend.MATH, False), ("TF32 math", torch.float32, SDPBackend.MATH, True),
            ("f16 flash", torch.float16, SDPBackend.FLASH_ATTENTION, False),
            ("bf16 flash", torch.bfloat16, SDPBackend.FLASH_ATTENTION, False)]
-
-
-def microseconds(step, runs, rounds):
-    """Median of rounds of a step, `runs` of them in a graph."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            step()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(runs):
-            step()
-    times = []
-    for _ in range(rounds + 3):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        times.append(1e3 * begin.elapsed_time(end) / runs)
-    return statistics.median(times[3:])
 
 
 def measure(shape, dtype, backend, tf32, args):

@@ -7,18 +7,18 @@
 #pragma once
 #include <meganeura/meganeura.hpp>
 
+#include "side_by_side.hpp"
 #include "step_timer.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <functional>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <random>
 #include <string>
@@ -119,12 +119,9 @@ class bench {
   }
 
   static void print(const std::string& shape, const nlohmann::json& row) {
-    std::vector<std::string> kernels;
-    for (const auto& each : row["kernels"])
-      kernels.push_back(fmt::format("{} {:.1f}", each["name"].get<std::string>(), each["us"].get<double>()));
     fmt::print(stderr, "{:<26} {:<9} {:<5} {:>9.1f} us  {:.1e}  [{}]\n", shape, row["pass"].get<std::string>(),
                row["precision"].get<std::string>(), row["us"]["median"].get<double>(), row["error"].get<double>(),
-               fmt::join(kernels, "; "));
+               side_by_side::text_of_kernels(row["kernels"]));
   }
 
   options asked_;
@@ -132,38 +129,14 @@ class bench {
   step_timer timer_;
 };
 
-// A line for each shape and pass, PyTorch's columns from a file that layer_bench_pytorch.py wrote.
-inline void print_table(const nlohmann::json& report, const nlohmann::json& others) {
-  std::vector<std::string> columns;
-  if (others.contains("columns")) columns = others["columns"].get<std::vector<std::string>>();
-  fmt::print("| shape | pass | exact | fast |");
-  for (const std::string& each : columns) fmt::print(" PyTorch {} |", each);
-  fmt::print("\n|");
-  for (std::size_t i = 0; i < 4 + columns.size(); ++i) fmt::print("---|");
-  fmt::print("\n");
+inline void print_table(const nlohmann::json& report, const std::string& against) {
+  const side_by_side::table table({"exact", "fast"}, against);
   for (const auto& shape : report["shapes"]) {
-    std::vector<std::string> passes;
+    std::string last;  // a pass has a row for each precision
     for (const auto& row : shape["rows"]) {
-      const auto name = row["pass"].get<std::string>();
-      if (std::ranges::find(passes, name) == passes.end()) passes.push_back(name);
-    }
-    for (const std::string& pass : passes) {
-      fmt::print("| {} | {} |", shape["name"].get<std::string>(), pass);
-      for (const char* const precision : {"exact", "fast"}) {
-        std::string cell;
-        for (const auto& row : shape["rows"]) {
-          if (row["pass"] == pass && row["precision"] == precision)
-            cell = fmt::format("{:.1f}", row["us"]["median"].get<double>());
-        }
-        fmt::print(" {} |", cell);
-      }
-      for (const std::string& column : columns) {
-        const nlohmann::json* at = &others["shapes"];
-        for (const std::string& key : {shape["name"].get<std::string>(), pass, column})
-          at = at != nullptr && at->contains(key) ? &(*at)[key] : nullptr;
-        fmt::print(" {} |", at != nullptr ? fmt::format("{:.1f}", at->get<double>()) : "");
-      }
-      fmt::print("\n");
+      const auto pass = row["pass"].get<std::string>();
+      if (pass == last) continue;
+      table.line(shape["name"], last = pass, shape["rows"], {{{"precision", "exact"}}, {{"precision", "fast"}}});
     }
   }
 }
@@ -181,17 +154,10 @@ inline int run(int argc, char** argv, const std::string& title, const std::vecto
   CLI11_PARSE(app, argc, argv);
   std::vector<std::string> names;
   for (const shape& one : known) names.push_back(one.name);
-  for (const std::string& each : asked.shapes) {
-    if (std::ranges::find(names, each) == names.end())
-      mn::fail(mn::error_category::invalid_argument, "there is no shape \"{}\"; there are {}", each,
-               fmt::join(names, ", "));
-  }
+  side_by_side::expect_known(asked.shapes, names);
   const nlohmann::json report = bench(asked).run(known);
-  if (!asked.json.empty() && !(std::ofstream(asked.json) << report.dump(1) << '\n'))
-    mn::fail(mn::error_category::io, "{} cannot be written", asked.json);
-  nlohmann::json others = nlohmann::json::object();
-  if (!asked.against.empty()) std::ifstream(asked.against) >> others;
-  print_table(report, others);
+  side_by_side::write(asked.json, report);
+  print_table(report, asked.against);
   return 0;
 } catch (const std::exception& e) {
   std::cerr << "bench: " << e.what() << '\n';

@@ -3,10 +3,11 @@
 """The PyTorch side of bench/conv and bench/norm: layers and their gradients as captured CUDA graphs, channels-last."""
 import argparse
 import json
-import statistics
 
 import torch
 from torch.nn import functional
+
+from captured_graph import microseconds
 
 # name, batch, size, channels in and out, kernel, stride, groups: those of bench/conv.
 CONVOLUTIONS = [("7x7 3->64 @224 s2", 4, 224, 3, 64, 7, 2, 1), ("1x1 64 @56", 4, 56, 64, 64, 1, 1, 1),
@@ -32,29 +33,6 @@ NORMS = [("group norm, SiLU 320x64x64", "group", 1, 4096, 320, 32, True),
          ("layer norm 1500x384", "layer", 1, 1500, 384, 1, False),
          ("layer norm 4096x320", "layer", 1, 4096, 320, 1, False), ("RMS norm 128x576", "rms", 1, 128, 576, 1, False),
          ("RMS norm 2048x4096", "rms", 1, 2048, 4096, 1, False)]
-
-
-def microseconds(step, runs, rounds):
-    """Median of rounds of a step, `runs` of them in a graph."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            step()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(runs):
-            step()
-    times = []
-    for _ in range(rounds + 3):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        times.append(1e3 * begin.elapsed_time(end) / runs)
-    return statistics.median(times[3:])
 
 
 def convolution_steps(shape, dtype):

@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: MIT
 """The PyTorch side of bench/matmul: the same products as captured CUDA graphs, in f32, TF32, f16 and bf16."""
 import argparse
+import itertools
 import json
 import re
-import statistics
 
 import torch
+
+from captured_graph import microseconds
 
 
 def parse(text):
@@ -26,28 +28,10 @@ def operands_of(m, n, k, lie, copies, device):
     return (a.t() if lie[0] == "t" else a), [x.t() if lie[1] == "t" else x for x in bs]
 
 
-def microseconds(a, bs, runs, rounds):
-    """Median of rounds of a product in a chain of `runs`, each with the next copy of b."""
-    out = torch.matmul(a, bs[0])
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            torch.matmul(a, bs[0], out=out)
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for i in range(runs):
-            torch.matmul(a, bs[i % len(bs)], out=out)
-    times = []
-    for _ in range(rounds + 2):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        times.append(1e3 * begin.elapsed_time(end) / runs)
-    return statistics.median(times[2:])
+def product(a, bs):
+    """A step: the product with the next copy of b."""
+    out, turns = torch.matmul(a, bs[0]), itertools.cycle(bs)
+    return lambda: torch.matmul(a, next(turns), out=out)
 
 
 def measure(size, args, device):
@@ -61,7 +45,7 @@ def measure(size, args, device):
         torch.backends.cuda.matmul.allow_tf32 = tf32
         x, ys = a.to(dtype), [b.to(dtype) for b in bs]
         error = ((x @ ys[0]).double() - exact).norm() / exact.norm()
-        us = microseconds(x, ys, args.runs, args.rounds)
+        us = microseconds(product(x, ys), args.runs, args.rounds)
         rows.append({"family": name, "median_ms": 1e-3 * us, "tflops": 2e-6 * m * n * k / us, "error": error.item()})
     return {"m": m, "n": n, "k": k, "operands": lie, "rows": rows}
 

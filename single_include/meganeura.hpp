@@ -43495,17 +43495,31 @@ inline bool is_above_infinity(const scalar_program& score) {
   });
 }
 
+// Zeros where a score is hidden, and what stands elsewhere.
+struct zeros_where_hidden {
+  scalar_ref score{0}, kept{0};
+
+  [[nodiscard]] static std::optional<zeros_where_hidden> find(const scalar_program& program, const scalar_node& node) {
+    if (node.op != scalar_op::select) return {};
+    const auto score = asks_far_below(program, program.nodes[node.operands[0]]);
+    const scalar_node& zero = program.nodes[node.operands[1]];
+    if (!score || zero.op != scalar_op::constant || zero.value != 0) return {};
+    return zeros_where_hidden{*score, node.operands[2]};
+  }
+};
+
 // Whether weights are those of the softmax (argument 1) but in rows whose every score (argument 0) is hidden, of which
 // they are zeros.
 inline bool hides_rows_alone(const scalar_program& weight) {
+  const auto is = [](const scalar_node& node, double number) {
+    return node.op == scalar_op::argument && node.value == number;
+  };
   const scalar_node* at = &weight.nodes.back();
-  for (; at->op == scalar_op::select; at = &weight.nodes[at->operands[2]]) {
-    const auto hidden = asks_far_below(weight, weight.nodes[at->operands[0]]);
-    const scalar_node& zero = weight.nodes[at->operands[1]];
-    if (!hidden || weight.nodes[*hidden].op != scalar_op::argument || weight.nodes[*hidden].value != 0) return false;
-    if (zero.op != scalar_op::constant || zero.value != 0) return false;
+  while (const auto zeros = zeros_where_hidden::find(weight, *at)) {
+    if (!is(weight.nodes[zeros->score], 0)) return false;
+    at = &weight.nodes[zeros->kept];
   }
-  return at->op == scalar_op::argument && at->value == 1;
+  return is(*at, 1);
 }
 
 // Parts of a program of rows where its score is argument 0, and its own arguments come behind one more, 1.
@@ -44036,7 +44050,6 @@ class softmax_gradient_reader {
     if (!find_softmax()) return {};
     powers outside;
     scalar_ref at = last();
-    const auto is_gradient = [&](scalar_ref each) { return is_argument(nodes_[each]); };
     const auto is_difference = [&](scalar_ref each) {
       const scalar_op op = nodes_[each].op;
       return (op == scalar_op::add || op == scalar_op::subtract) && linear_[nodes_[each].operands[0]] &&
@@ -44050,9 +44063,9 @@ class softmax_gradient_reader {
     powers of_own, of_mean, in_sum;
     of_mean.negative = difference.op == scalar_op::subtract;
     const auto is_sum = [&](scalar_ref each) { return nodes_[each].op == scalar_op::row_sum; };
-    if (!descend(own, is_gradient, of_own, false) || !descend(sum, is_sum, of_mean, false)) return {};
+    if (!descend_to_gradient(own, of_own) || !descend(sum, is_sum, of_mean, false)) return {};
     sum = nodes_[sum].operands[0];
-    if (!descend(sum, is_gradient, in_sum, false)) return {};
+    if (!descend_to_gradient(sum, in_sum)) return {};
     // That is weight * (gradient - the sum of weight * gradient).
     const bool is_mean = of_own.weight == 0 && of_mean.weight == 0 && in_sum.weight == 1 &&
                          of_mean.total + in_sum.total == of_own.total &&
@@ -44073,9 +44086,8 @@ class softmax_gradient_reader {
     }
     if (!sum) return {};
     powers in_sum;
-    const auto is_gradient = [&](scalar_ref each) { return is_argument(nodes_[each]); };
     scalar_ref at = nodes_[*sum].operands[0];
-    if (!descend(at, is_gradient, in_sum, false) || in_sum.weight != 1) return {};
+    if (!descend_to_gradient(at, in_sum) || in_sum.weight != 1) return {};
     scalar_builder builder;
     const auto own = static_cast<std::size_t>(program_.arguments());
     small_vector<scalar_ref, 16> arguments(own + 3);
@@ -44121,8 +44133,8 @@ class softmax_gradient_reader {
 
   // Zeros that stand for what weighs nothing anyway.
   [[nodiscard]] bool is_hidden(const scalar_node& node) const {
-    return node.op == scalar_op::select && asks_far_below(program_, nodes_[node.operands[0]]) == softmax_->score &&
-           nodes_[node.operands[1]].op == scalar_op::constant && nodes_[node.operands[1]].value == 0;
+    const auto zeros = zeros_where_hidden::find(program_, node);
+    return zeros && zeros->score == softmax_->score;
   }
 
   // From `at` to the core that it is a multiple of.
@@ -44153,6 +44165,10 @@ class softmax_gradient_reader {
       }
     }
     return true;
+  }
+  bool descend_to_gradient(scalar_ref& at, powers& found) {
+    return descend(
+        at, [&](scalar_ref each) { return is_argument(nodes_[each]); }, found, false);
   }
   bool take(scalar_ref factor, int sign, powers& found, bool has_slopes) {
     while (is_hidden(nodes_[factor])) factor = nodes_[factor].operands[2];
@@ -44365,16 +44381,14 @@ class attention_gradient_draft {
     if (g_.node(id).dead || g_.node(id).kind != op::region) return false;
     const auto& region = g_.get<region_attribute>(id);
     const auto& nodes = region.program.nodes;
-    const scalar_node& root = nodes.back();
     if (region.row_axes != 0 || !region.further.empty() || !is_dense(region.output, region.space)) return false;
-    if (root.op != scalar_op::select || nodes[root.operands[2]].op != scalar_op::argument) return false;
-    const scalar_node& zero = nodes[root.operands[1]];
-    const index_map& kept = region.accesses[static_cast<std::size_t>(nodes[root.operands[2]].value)];
-    const auto score = asks_far_below(region.program, nodes[root.operands[0]]);
-    return score && zero.op == scalar_op::constant && zero.value == 0 && kept.source >= 0 &&
-           g_.operand(id, static_cast<std::size_t>(kept.source)) == products && is_dense(kept, region.space) &&
-           std::ranges::any_of(of_weights_,
-                               [&](const weighing_rows& each) { return equal(id, *score, each.rows, each.score); });
+    const auto zeros = zeros_where_hidden::find(region.program, nodes.back());
+    if (!zeros || nodes[zeros->kept].op != scalar_op::argument) return false;
+    const index_map& kept = region.accesses[static_cast<std::size_t>(nodes[zeros->kept].value)];
+    return kept.source >= 0 && g_.operand(id, static_cast<std::size_t>(kept.source)) == products &&
+           is_dense(kept, region.space) && std::ranges::any_of(of_weights_, [&](const weighing_rows& each) {
+             return equal(id, zeros->score, each.rows, each.score);
+           });
   }
 
   // `products`: of the output's gradient and values.
@@ -44450,25 +44464,22 @@ class attention_gradient_draft {
     const class_id made = owner(rows);
     const int outer = region.space.rank() - region.row_axes;
     if (g_[made].decides || g_[made].type != dtype::f32) return;
-    region_attribute value;
-    for (int axis = 0; axis < outer; ++axis) value.space.push_back(region.space[axis]);
-    value.output = region.output;
-    class_list operands;
-    scalar_builder builder;
-    small_vector<scalar_ref, 16> arguments(static_cast<std::size_t>(std::max(found.value.arguments(), 3)));
-    const auto read = [&](index_map access, class_id source, dtype type) {
-      if (source != no_id) access.source = static_cast<int>(append_once(operands, 0, source));
-      value.accesses.push_back(access);
-      return builder.argument(static_cast<int>(value.accesses.size() - 1), type);
+    const auto of_row = [&](index_map access) {
+      for (int axis = outer; axis < region.space.rank(); ++axis) access.strides[axis] = 0;
+      return access;
     };
+    region_in_making values;
+    for (int axis = 0; axis < outer; ++axis) values.value.space.push_back(region.space[axis]);
+    values.value.output = of_row(region.output);
+    small_vector<scalar_ref, 16> arguments(static_cast<std::size_t>(std::max(found.value.arguments(), 3)));
     index_map number;
-    for (int axis = 0; axis < outer; ++axis) number.strides[axis] = value.space.stride(axis);
+    for (int axis = 0; axis < outer; ++axis) number.strides[axis] = values.value.space.stride(axis);
     const class_id mean = mean_for(made, rows);
     if (mean == no_id) return;
-    arguments[0] = read(number, mean, dtype::f32);
-    arguments[1] = read(number, statistics_, dtype::f32);
-    number.offset = value.space.elements();
-    arguments[2] = read(number, statistics_, dtype::f32);
+    arguments[0] = values.read(number, mean, dtype::f32);
+    arguments[1] = values.read(number, statistics_, dtype::f32);
+    number.offset = values.value.space.elements();
+    arguments[2] = values.read(number, statistics_, dtype::f32);
     for (const scalar_node& node : found.value.nodes) {
       if (node.op != scalar_op::argument || node.value < 3) continue;
       const auto argument = static_cast<std::size_t>(node.value);
@@ -44477,40 +44488,24 @@ class attention_gradient_draft {
         if (own.strides[axis] != 0 && region.space[axis] > 1) return;
       }
       if (own.bounded != 0) return;
-      index_map access = own;
-      for (int axis = outer; axis < region.space.rank(); ++axis) access.strides[axis] = 0;
-      const auto source = static_cast<std::size_t>(own.source);
-      arguments[argument] =
-          read(access, own.source < 0 ? class_id(no_id) : g_.find(g_.operand(rows, source)), node.type);
+      arguments[argument] = values.read(of_row(own), source_of(rows, own), node.type);
     }
-    value.program = builder.finish(builder.inlined(found.value, arguments));
-    for (int axis = outer; axis < region.space.rank(); ++axis) value.output.strides[axis] = 0;
-    if (operands.size() > pass_.limits().buffers || std::ranges::find(operands, made) != operands.end()) return;
-    g_.add_to(made, op::region, value, operands, bit(attention_gradients::rule) | g_.node(rows).reasons);
-    pass_.introduce(both_, made), pass_.introduce(statistics_, made);
-    pass_.note_applied(attention_gradients::rule);
+    values.value.program = values.builder.finish(values.builder.inlined(found.value, arguments));
+    if (add_region(rows, values)) pass_.introduce(both_, made), pass_.introduce(statistics_, made);
   }
 
   // The same rows of the weights as they are stored, where scores are asked for nothing else: weight * (gradient - the
   // sum of weight * gradient).
   void add_by_weights(enode_id rows, const region_attribute& region, const softmax_gradient& found, int of_products) {
     if (g_[owner(rows)].decides || reads_argument(found.slope, 0)) return;
-    region_attribute made = region;
-    made.accesses.clear();
-    class_list operands;
-    scalar_builder builder;
-    const auto read = [&](index_map access, class_id source, dtype type) {
-      if (source != no_id) access.source = static_cast<int>(append_once(operands, 0, source));
-      made.accesses.push_back(access);
-      return builder.argument(static_cast<int>(made.accesses.size() - 1), type);
-    };
+    region_in_making made{region, {}, {}};
+    made.value.accesses.clear();
+    scalar_builder& builder = made.builder;
     const auto argument = [&](std::size_t k, dtype type) {
-      const index_map& access = region.accesses[k];
-      const auto source = static_cast<std::size_t>(access.source);
-      return read(access, access.source < 0 ? class_id(no_id) : g_.find(g_.operand(rows, source)), type);
+      return made.read(region.accesses[k], source_of(rows, region.accesses[k]), type);
     };
     const scalar_ref gradient = argument(static_cast<std::size_t>(of_products), dtype::f32);
-    const scalar_ref weight = read(region.accesses[static_cast<std::size_t>(of_products)], weights_, dtype::f32);
+    const scalar_ref weight = made.read(region.accesses[static_cast<std::size_t>(of_products)], weights_, dtype::f32);
     const scalar_ref sum = builder.unary(scalar_op::row_sum, builder.binary(scalar_op::multiply, weight, gradient));
     const scalar_ref above = builder.binary(scalar_op::subtract, gradient, sum);
     small_vector<scalar_ref, 16> arguments(static_cast<std::size_t>(std::max(found.slope.arguments(), 2)), above);
@@ -44519,11 +44514,34 @@ class attention_gradient_draft {
       if (node.op == scalar_op::argument && node.value >= 2)
         arguments[static_cast<std::size_t>(node.value)] = argument(static_cast<std::size_t>(node.value) - 2, node.type);
     }
-    made.program = builder.finish(builder.inlined(found.slope, arguments));
-    if (operands.size() > pass_.limits().buffers || std::ranges::find(operands, owner(rows)) != operands.end()) return;
-    const rule_mask why = bit(attention_gradients::rule) | g_.node(rows).reasons;
-    g_.add_to(owner(rows), op::region, made, operands, why);
+    made.value.program = builder.finish(builder.inlined(found.slope, arguments));
+    add_region(rows, made);
+  }
+
+  // Read by read; its program is the last.
+  struct region_in_making {
+    region_attribute value;
+    class_list operands;
+    scalar_builder builder;
+
+    scalar_ref read(index_map access, class_id source, dtype type) {
+      if (source != no_id) access.source = static_cast<int>(append_once(operands, 0, source));
+      value.accesses.push_back(access);
+      return builder.argument(static_cast<int>(value.accesses.size() - 1), type);
+    }
+  };
+  [[nodiscard]] class_id source_of(enode_id region, const index_map& access) const {
+    if (access.source < 0) return class_id(no_id);
+    return g_.find(g_.operand(region, static_cast<std::size_t>(access.source)));
+  }
+  // The same as `rows` has, where it fits; whether it does.
+  bool add_region(enode_id rows, const region_in_making& made) {
+    const class_id to = owner(rows);
+    if (made.operands.size() > pass_.limits().buffers || std::ranges::find(made.operands, to) != made.operands.end())
+      return false;
+    g_.add_to(to, op::region, made.value, made.operands, bit(attention_gradients::rule) | g_.node(rows).reasons);
     pass_.note_applied(attention_gradients::rule);
+    return true;
   }
   static bool reads_argument(const scalar_program& program, std::size_t argument) {
     return std::ranges::any_of(program.nodes, [&](const scalar_node& node) {

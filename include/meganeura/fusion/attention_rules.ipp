@@ -106,17 +106,31 @@ inline bool is_above_infinity(const scalar_program& score) {
   });
 }
 
+// Zeros where a score is hidden, and what stands elsewhere.
+struct zeros_where_hidden {
+  scalar_ref score{0}, kept{0};
+
+  [[nodiscard]] static std::optional<zeros_where_hidden> find(const scalar_program& program, const scalar_node& node) {
+    if (node.op != scalar_op::select) return {};
+    const auto score = asks_far_below(program, program.nodes[node.operands[0]]);
+    const scalar_node& zero = program.nodes[node.operands[1]];
+    if (!score || zero.op != scalar_op::constant || zero.value != 0) return {};
+    return zeros_where_hidden{*score, node.operands[2]};
+  }
+};
+
 // Whether weights are those of the softmax (argument 1) but in rows whose every score (argument 0) is hidden, of which
 // they are zeros.
 inline bool hides_rows_alone(const scalar_program& weight) {
+  const auto is = [](const scalar_node& node, double number) {
+    return node.op == scalar_op::argument && node.value == number;
+  };
   const scalar_node* at = &weight.nodes.back();
-  for (; at->op == scalar_op::select; at = &weight.nodes[at->operands[2]]) {
-    const auto hidden = asks_far_below(weight, weight.nodes[at->operands[0]]);
-    const scalar_node& zero = weight.nodes[at->operands[1]];
-    if (!hidden || weight.nodes[*hidden].op != scalar_op::argument || weight.nodes[*hidden].value != 0) return false;
-    if (zero.op != scalar_op::constant || zero.value != 0) return false;
+  while (const auto zeros = zeros_where_hidden::find(weight, *at)) {
+    if (!is(weight.nodes[zeros->score], 0)) return false;
+    at = &weight.nodes[zeros->kept];
   }
-  return at->op == scalar_op::argument && at->value == 1;
+  return is(*at, 1);
 }
 
 // Parts of a program of rows where its score is argument 0, and its own arguments come behind one more, 1.
