@@ -2450,11 +2450,13 @@ enum class product_arithmetic : std::uint8_t {
 /// equal parts of these terms for subgroup_m x subgroup_n results. Its share is a multiple of what a unit of the device
 /// computes at once, each way. `depth` steps of tile_k terms are on their way at once; of more than one, the loop over
 /// k is written out. Of `parts` workgroups each adds up an equal part of k for the same results, whole steps of it; the
-/// last of them to arrive adds these up, in their order.
+/// last of them to arrive adds these up, in their order. Where `taps` is not 0, the right operand are windows that lie
+/// one behind the other (fusion::product_windows): a step is then tile_k channels of all elements that the tile's
+/// windows share, `reach` more than it has columns, and of the left operand so many taps at a time.
 struct product_schedule {
   product_arithmetic arithmetic = product_arithmetic::fma;
   std::uint32_t tile_m = 0, tile_n = 0, tile_k = 0, subgroup_m = 0, subgroup_n = 0, slices = 1, depth = 1;
-  std::uint32_t parts = 1;
+  std::uint32_t parts = 1, taps = 0, reach = 0;
 
   [[nodiscard]] constexpr bool is_on_units() const { return arithmetic != product_arithmetic::fma; }
   /// Of f16 in memory.
@@ -2475,11 +2477,12 @@ struct product_schedule {
   static void each(auto& self, auto visit) {
     visit("arithmetic", self.arithmetic), visit("tile_m", self.tile_m), visit("tile_n", self.tile_n),
         visit("tile_k", self.tile_k), visit("subgroup_m", self.subgroup_m), visit("subgroup_n", self.subgroup_n),
-        visit("slices", self.slices), visit("depth", self.depth), visit("parts", self.parts);
+        visit("slices", self.slices), visit("depth", self.depth), visit("parts", self.parts), visit("taps", self.taps),
+        visit("reach", self.reach);
   }
   friend bool operator==(const product_schedule&, const product_schedule&) = default;
 };
-/// "split 32x32x128 16x16 slices 4 depth 2 parts 3"; "fma".
+/// "split 32x32x128 16x16 slices 4 depth 2 parts 3"; "rounded 64x128x32 32x32 taps 3"; "fma".
 [[nodiscard]] std::string to_string(const product_schedule& value);
 
 /// out[b, m, n] = epilogue(sum over k of prologue(a[b, m, k]) * b[b, n, k]): each letter is a group of axes of `space`,
@@ -21249,9 +21252,9 @@ MEGANEURA_INLINE std::string to_string(const product_schedule& value) {
   const auto more = [](const char* what, std::uint32_t count) {
     return count > 1 ? fmt::format(" {} {}", what, count) : std::string();
   };
-  return fmt::format("{} {}x{}x{} {}x{}{}{}{}", name, value.tile_m, value.tile_n, value.tile_k, value.subgroup_m,
+  return fmt::format("{} {}x{}x{} {}x{}{}{}{}{}", name, value.tile_m, value.tile_n, value.tile_k, value.subgroup_m,
                      value.subgroup_n, more("slices", value.slices), more("depth", value.depth),
-                     more("parts", value.parts));
+                     more("parts", value.parts), more("taps", value.taps));
 }
 
 namespace detail {
@@ -27534,12 +27537,72 @@ template <class GroupOf>
   }
   return found;
 }
+/// That of an axis of its space.
+[[nodiscard]] constexpr int group_of(const matmul_attribute& product, int axis) {
+  const int m = product.batch_axes, n = m + product.m_axes;
+  return axis < m ? 0 : axis < n ? 1 : axis < n + product.n_axes ? 2 : 3;
+}
 [[nodiscard]] constexpr four_reads four_reads_of(const matmul_attribute& product, bool right) {
-  const int ends[] = {product.batch_axes, product.batch_axes + product.m_axes,
-                      product.batch_axes + product.m_axes + product.n_axes};
-  return four_reads_of(product.space, right ? product.b : product.a, right ? 2 : 1, [&](int axis) {
-    return axis < ends[0] ? 0 : axis < ends[1] ? 1 : axis < ends[2] ? 2 : 3;
-  });
+  return four_reads_of(product.space, right ? product.b : product.a, right ? 2 : 1,
+                       [&](int axis) { return group_of(product, axis); });
+}
+
+/// One axis of a product, as an operand is read along it.
+struct strided_extent {
+  std::int64_t extent = 1, stride = 0;
+};
+
+/// Windows of images with a stride of 1, as a product's right operand: its terms are channels' taps, its columns places
+/// of windows, of which those of an image lie in rows `pitch` elements apart. The same tap of neighbouring windows are
+/// neighbours, also from one row to the next, if one counts what lies between rows as windows, too, whose results
+/// nobody wants. So the windows of a tile share one run of elements of a channel, `reach` more than the tile has
+/// places.
+struct product_windows {
+  std::int64_t images = 1, height = 1, width = 1, pitch = 1;
+  std::int64_t taps = 0, last_taps = 0;  // of a window (0: these are none), and along its last axis
+  std::int64_t reach = 0;
+  [[nodiscard]] constexpr bool is_empty() const { return taps == 0; }
+  /// Of an image, from its first place to its last.
+  [[nodiscard]] constexpr std::int64_t length() const { return (height - 1) * pitch + width; }
+  friend auto operator<=>(const product_windows&, const product_windows&) = default;
+};
+/// Of the axes of columns and terms, from the outermost; empty where they are no such windows, or reach further than
+/// kernels stage.
+[[nodiscard]] constexpr product_windows windows_of(std::span<const strided_extent> columns,
+                                                   std::span<const strided_extent> terms) {
+  constexpr std::int64_t most_reach = 512;
+  product_windows found;
+  int axes = 0;  // of places
+  for (std::size_t i = columns.size(); i-- > 0;) {
+    const auto [extent, stride] = columns[i];
+    if (extent == 1) continue;
+    if (axes == 0 && stride == 1) {
+      found.width = found.pitch = extent;
+      axes = 1;
+    } else if (axes == 1 && stride >= found.width && stride <= 2 * found.width) {
+      found.height = extent, found.pitch = stride;
+      axes = 2;
+    } else {
+      if (axes == 0) return {};
+      found.images *= extent, axes = 2;
+    }
+  }
+  std::int64_t taps = 1, channels = 1;
+  for (std::size_t i = terms.size(); i-- > 0;) {
+    const auto [extent, stride] = terms[i];
+    if (extent == 1) continue;
+    const std::int64_t reach = found.reach + (extent - 1) * stride;
+    if (channels == 1 && stride >= 1 && reach <= most_reach && extent < 16) {
+      if (taps == 1) found.last_taps = extent;
+      taps *= extent, found.reach = reach;
+    } else {
+      if (channels > 1) return {};
+      channels = extent;
+    }
+  }
+  if (axes == 0 || taps == 1 || channels % 16 != 0) return {};
+  found.taps = taps;
+  return found;
 }
 
 /// `batch` products of [m, n] results, sums of k terms each. Where they are `paired` half of the columns are those of a
@@ -27549,6 +27612,7 @@ struct product_extents {
   std::int64_t batch = 1, m = 1, n = 1, k = 1;
   bool paired = false;
   bool single_left = false, single_right = false;
+  product_windows windows{};  // that the right operand are
   [[nodiscard]] constexpr bool has_single() const { return single_left || single_right; }
   friend auto operator<=>(const product_extents&, const product_extents&) = default;
 };
@@ -27602,6 +27666,18 @@ struct vector_tiles {
   return found;
 }
 
+/// Of the right operand of a product over `space`, see four_reads_of.
+template <class GroupOf>
+[[nodiscard]] constexpr product_windows windows_of(const shape& space, const index_map& read, const GroupOf& group_of) {
+  strided_extent axes[2][max_rank];
+  std::size_t counts[2]{};
+  for (int axis = 0; axis < space.rank(); ++axis) {
+    const int group = group_of(axis);
+    if (group >= 2) axes[group - 2][counts[group - 2]++] = {space[axis], read.strides[axis]};
+  }
+  return windows_of(std::span(axes[0], counts[0]), std::span(axes[1], counts[1]));
+}
+
 [[nodiscard]] constexpr product_extents extents_of(const matmul_attribute& product) {
   int axis = 0;
   const auto extent = [&](int axes) {
@@ -27617,11 +27693,16 @@ struct vector_tiles {
   found.paired = product.paired;
   found.single_left = four_reads_of(product, false) != four_reads::aligned;
   found.single_right = !product.prepared && four_reads_of(product, true) != four_reads::aligned;
+  if (!product.paired && !product.prepared && product.start.is_empty())
+    found.windows = windows_of(product.space, product.b, [&](int of) { return group_of(product, of); });
   return found;
 }
 
 /// Workgroups' tiles on matrix units.
 [[nodiscard]] constexpr std::int64_t tiles_of(const product_schedule& s, const product_extents& p) {
+  if (s.taps > 0)
+    return p.batch * p.windows.images * ceil_div<std::int64_t>(p.m, s.tile_m) *
+           ceil_div<std::int64_t>(p.windows.length(), s.tile_n);
   return p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);
 }
 
@@ -28073,14 +28154,18 @@ class replay {
     const auto* product = std::get_if<matmul_attribute>(&g().attribute_of(s.node));
     if (!product || product->schedule.parts == 1) return;
     const product_schedule& cut = product->schedule;
-    std::int64_t sides[4] = {1, 1, 1, 1};
+    std::int64_t sides[4] = {1, 1, 1, 1}, images = 1;
     const int axes[4] = {product->batch_axes, product->m_axes, product->n_axes, product->k_axes};
     for (int side = 0, axis = 0; side < 4; ++side) {
       for (int i = 0; i < axes[side]; ++i) sides[side] *= product->space[axis++];
     }
+    if (cut.taps > 0) {  // each image has tiles of its own
+      const fusion::product_windows windows = fusion::extents_of(*product).windows;
+      images = windows.images, sides[2] = windows.length();
+    }
     const std::int64_t tile_n = cut.tile_n / (product->paired ? 2 : 1);
     const std::int64_t tiles =
-        sides[0] * ((sides[1] + cut.tile_m - 1) / cut.tile_m) * ((sides[2] + tile_n - 1) / tile_n);
+        sides[0] * images * ((sides[1] + cut.tile_m - 1) / cut.tile_m) * ((sides[2] + tile_n - 1) / tile_n);
     check(s.bindings.size() == behind + 2, "a product of several parts has no place for their sums");
     const binding &sums = s.bindings[behind], &arrivals = s.bindings[behind + 1];
     check(sums.how == usage::write &&
@@ -31581,8 +31666,11 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
   };
   const std::uint32_t exchange =
       s.slices > 1 ? 4 * (s.tile_n + 4) * s.slices * s.tile_m : 4 * (s.subgroup_n + 4) * s.subgroups() * unit.m;
-  return std::max(staged(s.tile_m) + staged(s.tile_n), exchange) + (s.is_half() ? 0 : 4 * (s.tile_m + s.tile_n) + 16) +
-         (s.parts > 1 ? 16 : 0);
+  // Of windows that share elements: these, and taps of the left operand.
+  const std::uint32_t shared = (s.tile_n + s.reach + s.taps * s.tile_m) * (s.tile_k / group + 8 / group);
+  const std::uint32_t operands =
+      std::max(staged(s.tile_m) + staged(s.tile_n), s.taps > 0 ? shared * s.terms() * bytes : 0);
+  return std::max(operands, exchange) + (s.is_half() ? 0 : 4 * (s.tile_m + s.tile_n) + 16) + (s.parts > 1 ? 16 : 0);
 }
 
 /// Whether there are units that kernels of products can use.
@@ -31639,7 +31727,9 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
 [[nodiscard]] inline std::uint32_t held(const product_schedule& s, std::uint32_t threads) {
   const std::uint32_t results = s.subgroup_m * s.subgroup_n * s.subgroups() / threads;
   const std::uint32_t elements = s.is_half() ? 2 : 1;  // of a register
-  return results * (s.keeps_low() ? 2 : 1) + (s.tile_m + s.tile_n) * s.tile_k * s.depth / (threads * elements);
+  // Of windows that share elements mostly all taps of what is multiplied by them, 9.
+  const std::uint32_t rows = s.taps > 0 ? 9 * s.tile_m + s.tile_n + s.reach : s.tile_m + s.tile_n;
+  return results * (s.keeps_low() ? 2 : 1) + rows * s.tile_k * s.depth / (threads * elements);
 }
 [[nodiscard]] inline bool has_registers(const product_schedule& s, const device_profile& device) {
   const std::uint32_t threads = s.subgroups() * device.subgroup_size;
@@ -31692,7 +31782,8 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
 
 }  // namespace detail
 
-/// Whether so many workgroups can share k: each has whole steps of it, as many as are on their way at once or more.
+/// Whether so many workgroups can share k: each has whole steps of it, as many as are on their way at once or more. Of
+/// windows that share elements k are channels.
 [[nodiscard]] constexpr bool shares_terms(const product_schedule& s, std::int64_t k, const device_profile& device) {
   return s.parts == 1 || (device.device_scope && fits(s, device) && k % (std::int64_t{s.parts} * s.tile_k) == 0 &&
                           k / s.parts >= std::int64_t{s.depth} * s.tile_k);
@@ -31725,6 +31816,67 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   return found;
 }
 
+namespace detail {
+
+// Whose columns are places of windows.
+inline constexpr tile_shape window_shapes[] = {{32, 32, 16, 16, {2}},
+                                               {32, 64, 16, 32, {2}},
+                                               {32, 64, 32, 32, {2}},
+                                               {64, 64, 32, 32, {1, 2}},
+                                               {64, 128, 32, 32, {1}},
+                                               {64, 128, 32, 64, {1}, product_arithmetic::rounded},
+                                               {128, 64, 32, 32, {1}},
+                                               {128, 128, 32, 64, {1}, product_arithmetic::rounded},
+                                               {128, 128, 64, 32, {1}, product_arithmetic::rounded}};
+
+}  // namespace detail
+
+/// Further ones of windows that share what they read.
+[[nodiscard]] inline std::vector<product_schedule> window_schedules(product_arithmetic arithmetic,
+                                                                    const product_extents& p,
+                                                                    const device_profile& device) {
+  std::vector<product_schedule> found;
+  const product_windows& windows = p.windows;
+  if (windows.is_empty() || p.paired || arithmetic == product_arithmetic::half) return found;
+  const std::int64_t channels = p.k / windows.taps;
+  for (const detail::tile_shape& t : detail::window_shapes) {
+    if (t.subgroup_m % device.unit.m != 0 || t.subgroup_n % device.unit.n != 0) continue;
+    if (t.only && *t.only != arithmetic) continue;
+    for (const std::uint32_t slices : t.slices) {
+      product_schedule s{arithmetic, t.tile_m, t.tile_n, 0, t.subgroup_m, t.subgroup_n, slices};
+      s.reach = static_cast<std::uint32_t>(windows.reach);
+      for (s.tile_k = 64; s.tile_k >= device.unit.k * slices; s.tile_k /= 2) {
+        if (channels % s.tile_k != 0 || s.tile_k % (device.unit.k * slices) != 0) continue;
+        for (const std::int64_t taps : {windows.last_taps, windows.taps}) {
+          s.taps = static_cast<std::uint32_t>(taps);
+          if (fits(s, device) && detail::has_registers(s, device) && detail::ends_in_time(s, p.k, device))
+            found.push_back(s);
+          // Of a left operand that is read number by number all at once were slower each time.
+          if (windows.taps == windows.last_taps || p.single_left) break;
+        }
+      }
+    }
+  }
+  return found;
+}
+
+/// All there is for a product.
+[[nodiscard]] inline std::vector<product_schedule> product_schedules(product_arithmetic arithmetic,
+                                                                     const product_extents& p,
+                                                                     const device_profile& device) {
+  std::vector<product_schedule> found = product_schedules(arithmetic, p.k, device);
+  const std::vector<product_schedule> of_windows = window_schedules(arithmetic, p, device);
+  if (!found.empty()) found.insert(found.end(), of_windows.begin(), of_windows.end());
+  return found;
+}
+
+/// What shares_terms() asks for.
+[[nodiscard]] constexpr bool shares_terms(const product_schedule& s, const product_extents& p,
+                                          const device_profile& device) {
+  if (s.taps == 0) return shares_terms(s, p.k, device);
+  return !p.windows.is_empty() && shares_terms(s, p.k / p.windows.taps, device);
+}
+
 [[nodiscard]] constexpr const unit_costs& costs_of(product_arithmetic arithmetic, const device_profile& device) {
   if (arithmetic == product_arithmetic::split) return device.split;
   return arithmetic == product_arithmetic::half ? device.half : device.rounded;
@@ -31749,17 +31901,22 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
 
   const std::int64_t k = p.k / s.parts;
   const auto terms = static_cast<double>(ceil_div<std::int64_t>(k, unit.k) * unit.k);
-  const auto steps = static_cast<double>(ceil_div<std::int64_t>(k, s.tile_k));
+  // Of windows that share elements each step has so many taps of tile_k channels.
+  const double taps = s.taps > 0 ? s.taps : 1, all_taps = s.taps > 0 ? static_cast<double>(p.windows.taps) : 1;
+  const auto steps = static_cast<double>(ceil_div<std::int64_t>(k, s.tile_k)) / taps;
   // Groups of four that invocations stage, each as many as any.
   const auto staged = [&](std::uint32_t rows) { return static_cast<double>(ceil_div(rows * s.tile_k / 4, threads)); };
-  const double left = staged(s.tile_m), right = staged(s.tile_n), groups = left + right;
+  const double left = staged(s.tile_m) * taps;
+  const double right = staged(s.tile_n + s.reach) * taps / all_taps;  // once for all taps
+  const double groups = left + (s.taps > 0 ? staged(s.tile_n + s.reach) : right);
   // Single loads of neighbours that are few reach many lines of memory for little (fitted to 440 times of windows of
   // images on an H200, 29 November 2026; docs/performance.md).
   const auto longer = [&](bool is_single, std::uint32_t side) {
     return is_single ? 1.5 + costs.single * std::pow(32.0 / side, 1.5) : 1;
   };
   const double rows =
-      (left * longer(p.single_left, s.tile_m) + right * longer(p.single_right, s.tile_n)) * threads * 4 / s.tile_k;
+      (left * (s.taps > 0 ? 1.5 : longer(p.single_left, s.tile_m)) + right * longer(p.single_right, s.tile_n)) *
+      threads * 4 / s.tile_k;
   const double results = s.tile_m * s.tile_n;
   const double loaded = results / s.subgroup_m + results / s.subgroup_n;
   const double work = terms * (results * costs.multiply + loaded * costs.load) +
@@ -31767,12 +31924,14 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   // Where terms or columns are few, one of these begins and ends while another computes: 1536x576x128 took 7.3 us in
   // 64x64 and 8.4 in 128x64. Of more than have room at once they all do.
   const bool overlaps = split && s.slices == 1 && s.subgroups() == 4 && each <= beside && (p.k <= 256 || p.n <= 64);
+  // Windows that share elements: within 1.1 times the best of 30 to 80 each of 17 convolutions, mostly.
+  const double fitted = s.taps == 0 ? 1 : (s.subgroup_m == unit.m ? 1.15 : 0.95) * (p.single_left ? 0.85 : 1);
   const auto shared = [&](double groups_beside) {
-    return (overlaps ? 0.75 : 1) * work * (1 + costs.few * 16 / (s.subgroups() * groups_beside)) +
+    return (overlaps ? 0.75 : 1) * fitted * work * (1 + costs.few * 16 / (s.subgroups() * groups_beside)) +
            results * s.slices * costs.exchange;
   };
   // A loop's instructions come once, those of one that is written out once a step.
-  const double products = s.subgroup_m / unit.m * (s.subgroup_n / unit.n) * (s.tile_k / unit.k) / s.slices;
+  const double products = all_taps * s.subgroup_m / unit.m * (s.subgroup_n / unit.n) * (s.tile_k / unit.k) / s.slices;
   const double code = (s.depth > 1 ? steps : 1) * (groups * (split ? 34 : 20) + products * (split ? 10 : 4));
   // Split pairs in small parts take longer than products as large, in large ones less: 128x3072x576 19.5 us in 64x32
   // and 13.8 in 64x64, and 128x576x576 8.3 in subgroups with both sums and 12.7 in those with one.
@@ -31866,7 +32025,8 @@ struct product_start {
   // Windows of 1152 terms in four parts of 128x96x32: 29.2 us for 50.1 whole in 32x32x64.
   const std::int64_t least_terms = device.split_terms / (p.has_single() ? 2 : 1);
   double least = otherwise.seconds;
-  for (product_schedule s : product_schedules(arithmetic, p.k, device)) {
+  for (product_schedule s : product_schedules(arithmetic, p, device)) {
+    if (s.taps > 0 && !start.is_empty()) continue;
     if ((p.paired || start.statistics) && !fits_beside(s, start.statistics, p.paired, device)) continue;
     const std::int64_t tiles = tiles_of(s, p);
     for (const std::uint32_t parts : shares) {
@@ -31875,7 +32035,7 @@ struct product_start {
       const bool is_one_of_few = s.depth == 1 && tiles * parts <= 2 * device.compute_units && !start.statistics &&
                                  !p.paired && p.k >= parts * least_terms;
       if (parts > 1 && !is_one_of_few) break;
-      if (!shares_terms(s, p.k, device)) continue;
+      if (!shares_terms(s, p, device)) continue;
       const double seconds = unit_time(s, p, device).alone + start_time(start, s, p, device).alone;
       const double counted = parts > 1 ? error * seconds : seconds;
       if (counted < least) least = counted, otherwise = {s, seconds};
@@ -31938,9 +32098,9 @@ struct product_start {
 /// Whether it is one that a product may have: f32 multiply-add, or one of product_schedules().
 [[nodiscard]] inline bool is_on_offer(product_schedule s, const product_extents& p, precision wanted,
                                       const device_profile& device) {
-  if (!shares_terms(s, p.k, device)) return false;
+  if (!shares_terms(s, p, device)) return false;
   s.parts = 1;
-  const auto all = product_schedules(arithmetic_of(wanted, p, device), p.k, device);
+  const auto all = product_schedules(arithmetic_of(wanted, p, device), p, device);
   return s == product_schedule{} || std::ranges::find(all, s) != all.end();
 }
 
@@ -33158,6 +33318,7 @@ inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what
     return {};
   if (!product->further.empty() && !tuned->is_on_units()) return {};
   if (product->prepared && !can_be_prepared(*tuned)) return {};
+  if (!detail::is_forward(product->a) && tuned->taps == 0) return {};
   if (!is_on_offer(*tuned, extents, options.precision, device_of(options))) return {};
   matmul_attribute changed = *product;
   changed.schedule = *tuned;
@@ -43283,6 +43444,7 @@ inline product_extents extents_by_group(const nest& loops) {
   product_extents found{of_group[0], of_group[1], of_group[2], of_group[3]};
   found.single_left = four_reads_of(loops, 1) != four_reads::aligned;
   found.single_right = four_reads_of(loops, 2) != four_reads::aligned;
+  found.windows = windows_of(loops.space, loops.accesses[2], [&](int axis) { return loops.group[axis]; });
   return found;
 }
 
@@ -45407,6 +45569,14 @@ MEGANEURA_INLINE void contract_to_region::apply(implementation_pass& pass, enode
   pass.emit_regions(owner, draft, builder.finish(value), rule);
 }
 
+// Along terms a product of windows that share elements reads its left operand backwards as well.
+[[nodiscard]] inline bool is_forward_beside_terms(const nest& loops, index_map read) {
+  for (int axis = 0; axis < loops.space.rank(); ++axis) {
+    if (loops.group[axis] == 3) read.strides[axis] = 0;
+  }
+  return is_forward(read);
+}
+
 // Replaces the operand by what its view reads, if that is stored in `type`.
 inline const char* read_through(const engine& g, enode_id copy, dtype type, nest& loops, std::size_t which,
                                 class_id& source) {
@@ -45422,7 +45592,7 @@ inline const char* read_through(const engine& g, enode_id copy, dtype type, nest
     loops = before;
     return "the operand's view is not affine in the product's loops";
   }
-  if (!is_forward(composed)) {
+  if (!is_forward_beside_terms(loops, composed)) {
     loops = before;
     return "the operand would be read backwards";
   }
@@ -45511,7 +45681,11 @@ inline const char* make_product(implementation_pass& pass, product_draft& draft,
     std::swap(draft.operands[0], draft.operands[1]);
   }
   normalise(loops);
-  if (!std::all_of(loops.accesses.begin(), loops.accesses.end(), is_plain)) {
+  const bool is_backward = !is_forward(loops.accesses[1]);
+  if (!is_forward(loops.accesses[2])) return "the right operand would be read backwards";
+  if (!std::all_of(loops.accesses.begin(), loops.accesses.end(), [&](const index_map& each) {
+        return is_plain(each) || (is_backward && &each == &loops.accesses[1]);
+      })) {
     fail(error_category::internal, "fusion: a product of {} would read or write with a border or backwards",
          to_string(g.extents(g.find(draft.operands[0]))));
   }
@@ -45542,6 +45716,7 @@ inline const char* make_product(implementation_pass& pass, product_draft& draft,
   if (!value.start.is_empty()) {
     if (const char* problem = prologue_problem(value, loops)) return problem;
   }
+  if (is_backward && value.schedule.taps == 0) return "the left operand would be read backwards";
   const bool on_units_alone = value.paired || !value.further.empty() || stored == dtype::f16;
   if (on_units_alone && !value.schedule.is_on_units()) return "only matrix units compute this, which others outrun";
   const bool second_in_eights = !value.paired || loops.accesses[3].offset % 8 == 0;
@@ -46032,14 +46207,14 @@ MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_e
   if (!is_new) return at->second;
   const bool half = operands == dtype::f16;
   const product_arithmetic arithmetic = half ? product_arithmetic::half : arithmetic_of(options_.precision);
-  auto forced =
-      options_.schedule ? product_schedules(arithmetic, product.k, device()) : std::vector<product_schedule>();
+  auto forced = options_.schedule ? product_schedules(arithmetic, product, device()) : std::vector<product_schedule>();
+  if (!start.is_empty()) std::erase_if(forced, [](const auto& s) { return s.taps > 0; });
   if (product.paired || start.statistics)
     std::erase_if(forced, [&](const auto& s) { return !fits_beside(s, start.statistics, product.paired, device()); });
   if (!forced.empty()) {
     product_schedule& asked = at->second.schedule = forced[*options_.schedule % forced.size()];
     if (!start.statistics) asked.parts += static_cast<std::uint32_t>(*options_.schedule / forced.size() % 4);
-    if (!shares_terms(asked, product.k, device())) asked.parts = 1;
+    if (!shares_terms(asked, product, device())) asked.parts = 1;
   } else if (half) {
     at->second = best_half_product(product, device());
   } else if (product.paired || !start.is_empty()) {
@@ -62381,6 +62556,23 @@ class row_scales {
   std::optional<spirv::u32> zero_;
 };
 
+/// Four elements as one f16 term, or two, the second `distance` behind the first, to workgroup memory. `zero`: 0, which
+/// no compiler knows; of one term there need be none.
+inline void stage_terms(const spirv::memory<spirv::u32x2>& to, const spirv::u32& slot, const spirv::f32x4& x,
+                        std::uint32_t terms, std::uint32_t distance, const std::optional<spirv::u32>& zero) {
+  using namespace spirv;
+  const auto pack = [&](const f32x4& v) {
+    return vector(pack_half(vector(v[0], v[1])), pack_half(vector(v[2], v[3])));
+  };
+  if (terms == 1) return static_cast<void>(to[slot] = pack(x));
+  // NVIDIA's driver 580 takes a conversion there and back for none, unless something unknown happens in between.
+  const u32x2 high = pack(x), seen = high ^ u32x2(*zero);
+  const f32x2 first = unpack_half(seen[0]), second = unpack_half(seen[1]);
+  to[slot] = high;
+  const f32x4 rest = x - vector(first[0], first[1], second[0], second[1]);
+  to[slot + distance] = pack(rest * f32x4(2048.0f));
+}
+
 /// Rows of f16 terms that lie one behind the other, each of so many, those of a batch behind those of the one before.
 [[nodiscard]] inline matmul_operand prepared_plan(const matmul_operand& of, std::uint32_t length) {
   std::uint32_t batches = 1;
@@ -62477,14 +62669,20 @@ class cooperative_operand {
     }
   }
 
-  /// Sends for a few elements from the term first_k on, which tell of all. Parameters are taken for what they mostly
-  /// are.
-  void fetch_sample(const spirv::u32& first_k) {
+  /// Sends for a few elements of so many terms from first_k on, which tell of all. Parameters are taken for what they
+  /// mostly are.
+  void fetch_sample(const spirv::u32& first_k, std::uint32_t terms) {
+    fetch_sample([&](const spirv::u32& lane, std::uint32_t lanes) { return sampled(lane, lanes, first_k, terms); });
+  }
+  /// The same of four elements each of so many lanes.
+  template <class Sampled>
+    requires std::invocable<const Sampled&, spirv::u32, std::uint32_t>
+  void fetch_sample(const Sampled& sample) {
     if (is_parameter_ || is_prepared()) return;
     const std::uint32_t lanes = shuffles_ ? subgroup_size_ : 16;
     for (std::uint32_t at = 0; at < lanes; at += shuffles_ ? lanes : 2) {
       sample_.push_back(k_.variable<spirv::f32x4>());
-      sample_.back().store(sampled(shuffles_ ? index_ % subgroup_size_ : spirv::u32(at), lanes, first_k));
+      sample_.back().store(sample(shuffles_ ? index_ % subgroup_size_ : spirv::u32(at), lanes));
     }
   }
   /// Tells `scales` of them, which has its rows from `at` on; for all invocations the same.
@@ -62529,6 +62727,11 @@ class cooperative_operand {
       });
     }
     const std::size_t elements = pieces_.size() / row_groups() * (plan_.along_k ? unit : 1);
+    // A row is as large as what any of the lanes that share it saw: of sparse ones some saw next to nothing.
+    for (std::uint32_t mask = 1; by_rows_ && mask < lanes_; mask *= 2) {
+      for (const auto& each : seen_)
+        each.store(max(each.load(), k_.subgroup_shuffle_xor(each.load(), spirv::u32(mask))));
+    }
     k_.if_(!scales_->fits(scales_at_, seen_, static_cast<std::uint32_t>(elements)), [&] { scales_->note_misfit(); });
   }
   /// Tells of each row what was seen.
@@ -62621,6 +62824,10 @@ class cooperative_operand {
     const spirv::u32 offset = plan_.along_k ? row * shape_.stride + kk / unit : kk * shape_.stride + row / unit;
     return {offset + at, shape_.stride, plan_.along_k};
   }
+
+  /// Where the operand's f32 are, and the first of the batch's.
+  [[nodiscard]] const spirv::memory<spirv::f32>& numbers() const { return *single_; }
+  [[nodiscard]] const spirv::u32& base() const { return base_; }
 
   /// One element, where f32 is in memory.
   [[nodiscard]] spirv::f32 element(const spirv::u32& row, const spirv::u32& at) const {
@@ -62774,11 +62981,15 @@ class cooperative_operand {
     return by_row != nullptr && !(by_row->is_literal() && by_row->bits != 0);
   }
 
-  // Four elements, of another line of the tile's first terms for each four of so many lanes.
-  [[nodiscard]] spirv::f32x4 sampled(const spirv::u32& lane, std::uint32_t lanes, const spirv::u32& first_k) const {
-    const std::uint32_t across = std::min(4u, shape_.units), down = std::min(lanes / across, shape_.rows);
-    const spirv::u32 line = lane / across % down * (shape_.rows / down);
-    const spirv::u32 group = lane % across * (shape_.units / across);
+  // Four elements, of another line for each four of so many lanes: rows of the tile, terms from all over (images have
+  // borders, and sparse gradients corners, that tell of nothing else).
+  [[nodiscard]] spirv::f32x4 sampled(const spirv::u32& lane, std::uint32_t lanes, const spirv::u32& first_k,
+                                     std::uint32_t terms) const {
+    const std::uint32_t lines = plan_.along_k ? tile_rows_ : terms;
+    const std::uint32_t groups = std::max((plan_.along_k ? terms : tile_rows_) / unit, 1u);
+    const std::uint32_t across = std::min(4u, groups), down = std::min(lanes / across, lines);
+    const spirv::u32 line = lane / across % down * (lines / down);
+    const spirv::u32 group = lane % across * (groups / across);
     const piece p{.row = plan_.along_k ? line : group * unit, .k = plan_.along_k ? group : line};
     const spirv::u32 at = (plan_.along_k ? first_k / unit : first_k) + p.k;
     if (!grouped_) return singles(p.row, at);
@@ -62877,16 +63088,7 @@ class cooperative_operand {
       // What a prologue makes of the last element again is finite if that is, and meets zeros of the other operand.
       if (ends && !start_) x = select(inside(p, first_k), x, f32x4(0.0f));
       if (scales_) x = scaled(i, x);
-      const auto pack = [&](const f32x4& v) {
-        return vector(pack_half(vector(v[0], v[1])), pack_half(vector(v[2], v[3])));
-      };
-      if (terms_ == 1) return static_cast<void>((*staged_)[p.slot] = pack(x));
-      // NVIDIA's driver 580 takes a conversion there and back for none, unless something unknown happens in between.
-      const u32x2 high = pack(x), seen = high ^ u32x2(*zero_);
-      const f32x2 first = unpack_half(seen[0]), second = unpack_half(seen[1]);
-      (*staged_)[p.slot] = high;
-      const f32x4 rest = x - vector(first[0], first[1], second[0], second[1]);
-      (*staged_)[p.slot + shape_.groups()] = pack(rest * f32x4(2048.0f));
+      stage_terms(*staged_, p.slot, x, terms_, shape_.groups(), zero_);
     }
   }
 
@@ -62926,6 +63128,303 @@ class cooperative_operand {
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
+// Operands of a product of windows that share elements, on their way to matrix units: each element is staged once.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
+
+/// Empty where the right operand's columns are none, see fusion::product_windows.
+[[nodiscard]] inline fusion::product_windows windows_of(const matmul_problem& problem) {
+  std::vector<fusion::strided_extent> columns, terms;
+  for (const matmul_axis& axis : problem.n) columns.push_back({axis.extent, axis.stride_b});
+  for (const matmul_axis& axis : problem.k) terms.push_back({axis.extent, axis.stride_b});
+  return fusion::windows_of(columns, terms);
+}
+
+/// The same sums with all places of an image as columns, also those between its rows, of which nobody wants results;
+/// images are the innermost axes of the batch.
+[[nodiscard]] inline matmul_problem as_places(const matmul_problem& problem, const fusion::product_windows& windows) {
+  matmul_problem found = problem;
+  found.n = {{static_cast<std::uint32_t>(windows.length()), 0, 1, 0}};
+  int inside = windows.height > 1 ? 2 : 1;  // an image's axes
+  std::size_t images = problem.n.size();
+  while (inside > 0) inside -= problem.n[--images].extent != 1;
+  found.batch.insert(found.batch.end(), problem.n.begin(), problem.n.begin() + static_cast<std::ptrdiff_t>(images));
+  return found;
+}
+
+/// Of each channel of a step a run of places of the right operand, whose rows in workgroup memory are places: the
+/// windows' tap t lies shift(t) rows below. Of the left operand so many taps at a time. All have the powers of two that
+/// were guessed (row_scales); what does not fit is noted and computed otherwise.
+class shared_windows {
+ public:
+  shared_windows(spirv::kernel& k, const matmul_problem& problem, const fusion::product_windows& windows,
+                 const product_schedule& s)
+      : k_(k),
+        windows_(windows),
+        s_(s),
+        left_plan_(plan_operand(problem, true)),
+        groups_(s.tile_k / unit),
+        stride_(groups_ + 2),  // 16 bytes of padding
+        left_rows_(s.taps * s.tile_m),
+        right_rows_(s.tile_n + s.reach) {
+    bool has_channels = false;
+    for (const matmul_axis& axis : problem.k) {
+      if (axis.extent == 1) continue;
+      if (!has_channels)
+        left_channel_ = axis.stride_a, right_channel_ = axis.stride_b;
+      else
+        left_taps_.push_back({axis.extent, axis.stride_a}), right_taps_.push_back({axis.extent, axis.stride_b});
+      has_channels = true;
+    }
+    reads_runs_ = lies_in_runs();
+  }
+
+  static constexpr std::uint32_t unit = 4;
+
+  /// Elements of workgroup memory.
+  [[nodiscard]] std::uint32_t staged_size() const { return (left_rows_ + right_rows_) * stride_ * s_.terms(); }
+  /// Times so many taps at once.
+  [[nodiscard]] std::uint32_t turns() const { return static_cast<std::uint32_t>(windows_.taps) / s_.taps; }
+
+  /// Which rows and places of the operands; where each begins in memory.
+  void begin(const spirv::memory<spirv::u32x2>& staged, const spirv::memory<spirv::f32>& left,
+             const spirv::memory<spirv::f32>& right, const spirv::u32& left_base, const spirv::u32& right_base,
+             const spirv::u32& first_row, const spirv::u32& first_place) {
+    staged_ = staged, left_ = left, right_ = right;
+    first_of_right_ = right_base, first_place_ = first_place;
+    const std::uint32_t threads = k_.local_size()[0];
+    while (parts_ < groups_ && 2 * right_rows_ * parts_ <= threads) parts_ *= 2;
+    const std::uint32_t items = right_rows_ * parts_;
+    for (std::uint32_t done = 0; done < items; done += threads) {
+      item made = item_at(done, items);
+      const spirv::u32 row = made.index % right_rows_, part = made.index / right_rows_;
+      const spirv::u32 place = min(first_place + row, spirv::u32(last_place()));
+      made.base = right_base + place + part * (groups_ / parts_ * unit * right_channel_);
+      made.slot = row * stride_ + part * (groups_ / parts_) + right_at();
+      add(right_items_, made, groups_ / parts_);
+    }
+    const auto last_row = static_cast<std::uint32_t>(left_plan_.row_count - 1);
+    const std::uint32_t taps = reads_runs_ ? 1 : s_.taps;
+    const bool channels_outside = left_channel_ > left_plan_.rows.back().stride;
+    const std::uint32_t pieces = taps * s_.tile_m * groups_;
+    if (reads_runs_) left_runs_ = k_.view<spirv::f32x4>(left);
+    for (std::uint32_t done = 0; done < pieces; done += threads) {
+      item made = item_at(done, pieces);
+      const spirv::u32 tap = made.index % taps, rest = made.index / taps;
+      const spirv::u32 group = channels_outside ? rest / s_.tile_m : rest % groups_;
+      const spirv::u32 row = channels_outside ? rest % s_.tile_m : rest / groups_;
+      made.base = left_base + offset_of(left_plan_.rows, min(first_row + row, spirv::u32(last_row))) +
+                  group * (unit * left_channel_);
+      if (reads_runs_)
+        made.base = made.base / unit;
+      else
+        made.base = made.base + offset_of(taps_at_once(), tap);
+      made.slot = (tap * s_.tile_m + row) * stride_ + group;
+      add(left_items_, made, reads_runs_ ? static_cast<std::uint32_t>(windows_.taps) : 1);
+    }
+  }
+
+  /// Four elements of the right operand, of another one of `channels` from `first` on for each of so many lanes.
+  [[nodiscard]] spirv::f32x4 sampled(const spirv::u32& lane, std::uint32_t lanes, const spirv::u32& first,
+                                     std::uint32_t channels) const {
+    const spirv::u32 at = first_of_right_ + (first + lane * channels / lanes) * right_channel_;
+    const auto of = [&](std::uint32_t i) {
+      const spirv::u32 place = first_place_ + (lane + i * (s_.tile_n / 4) + s_.reach / 2);
+      return right_->load(at + min(place, spirv::u32(last_place())));
+    };
+    return vector(of(0), of(1), of(2), of(3));
+  }
+
+  /// Nothing was seen; everything is multiplied by these from now on.
+  void use(const spirv::f32& left_factor, const spirv::f32& right_factor, const spirv::u32& zero) {
+    left_factor_ = left_factor, right_factor_ = right_factor, zero_ = zero;
+  }
+
+  void fetch_right(const spirv::u32& channel) {
+    fetch(right_items_, *right_, channel * right_channel_, right_channel_);
+  }
+  void fetch_left(const spirv::u32& channel, std::uint32_t turn) {
+    if (reads_runs_) {  // all taps at once
+      if (turn == 0) fetch_runs(channel * left_channel_ / unit);
+      return;
+    }
+    fetch(left_items_, *left_, channel * left_channel_ + offset(left_taps_, turn * s_.taps), left_channel_);
+  }
+  void stage_right() { stage(right_items_, right_factor_, right_rows_ * stride_); }
+  void stage_left(std::uint32_t turn) {
+    if (reads_runs_)
+      stage_runs(turn * s_.taps);
+    else
+      stage(left_items_, left_factor_, left_rows_ * stride_);
+  }
+  /// Behind a barrier behind all that is staged, which is lost; behind a barrier behind this all know whether the
+  /// powers do. Elements of the right operand count as those of a whole window.
+  void look(row_scales& scales, std::uint32_t right_from) const {
+    const auto note = [&](std::uint32_t from, const std::vector<spirv::var<spirv::u32>>& seen, std::uint32_t elements) {
+      k_.if_(!scales.fits(from, seen, elements), [&] { scales.note_misfit(); });
+    };
+    note(0, seen_of(left_items_), (reads_runs_ ? s_.taps : 1) * unit);
+    for (const item& each : right_items_) {
+      if_needed(each, [&] { staged_->component(each.index, 0).store(each.seen.load()); });
+    }
+    note(right_from, seen_of(right_items_), 0);  // none that is too large
+    k_.barrier();
+    for_each_below(k_, k_.local_index(), s_.tile_n, [&](const spirv::u32& place) {
+      const spirv::var<spirv::u32> largest = k_.variable<spirv::u32>();
+      for (std::uint32_t part = 0; part < parts_; ++part) {
+        for (std::uint32_t tap = 0; tap < windows_.taps; ++tap) {
+          const spirv::u32 at = place + (offset(right_taps_, tap) + part * right_rows_);
+          largest = max(largest.load(), staged_->component(at, 0).load());
+        }
+      }
+      note(right_from, {largest}, groups_ / parts_ * unit);
+    });
+  }
+
+  /// Where the fragments at (row, kk) of a tap are staged, of those at once or of all.
+  [[nodiscard]] staged_place left_fragment(std::uint32_t term, std::uint32_t tap, const spirv::u32& row,
+                                           const spirv::u32& kk) const {
+    return {(row + tap * s_.tile_m) * stride_ + kk / unit + term * left_rows_ * stride_, stride_, true};
+  }
+  [[nodiscard]] staged_place right_fragment(std::uint32_t term, std::uint32_t tap, const spirv::u32& place,
+                                            const spirv::u32& kk) const {
+    return {(place + offset(right_taps_, tap)) * stride_ + kk / unit + (right_at() + term * right_rows_ * stride_),
+            stride_, true};
+  }
+
+ private:
+  struct item {
+    spirv::u32 index = 0, base = 0, slot = 0;
+    std::uint32_t count = 0;  // of all, where there may be none of this index
+    bool partial = false;
+    std::vector<spirv::var<spirv::f32x4>> pieces{};
+    spirv::var<spirv::u32> seen;
+  };
+
+  // Of an image that is read.
+  [[nodiscard]] std::uint32_t last_place() const {
+    return static_cast<std::uint32_t>(windows_.length() + windows_.reach - 1);
+  }
+  [[nodiscard]] std::uint32_t right_at() const { return left_rows_ * stride_ * s_.terms(); }
+  [[nodiscard]] item item_at(std::uint32_t done, std::uint32_t count) const {
+    return {.index = k_.local_index() + done,
+            .count = count,
+            .partial = done + k_.local_size()[0] > count,
+            .seen = k_.variable<spirv::u32>()};
+  }
+  void add(std::vector<item>& to, item made, std::uint32_t pieces) {
+    for (std::uint32_t i = 0; i < pieces; ++i) made.pieces.push_back(k_.variable<spirv::f32x4>());
+    to.push_back(std::move(made));
+  }
+  [[nodiscard]] static std::vector<spirv::var<spirv::u32>> seen_of(const std::vector<item>& items) {
+    std::vector<spirv::var<spirv::u32>> seen;
+    for (const item& each : items) seen.push_back(each.seen);
+    return seen;
+  }
+  template <class Body>
+  void if_needed(const item& each, const Body& body) const {
+    if (!each.partial) return body();
+    k_.if_(each.index < each.count, body);
+  }
+
+  // Of tap number `tap`.
+  [[nodiscard]] static std::uint32_t offset(const strided_axes& taps, std::uint32_t tap) {
+    std::uint32_t found = 0;
+    for (std::size_t i = taps.size(); i-- > 0; tap /= taps[i].extent) found += tap % taps[i].extent * taps[i].stride;
+    return found;
+  }
+  [[nodiscard]] strided_axes taps_at_once() const {
+    if (s_.taps == windows_.taps) return left_taps_;
+    return {left_taps_.back()};
+  }
+
+  void fetch(const std::vector<item>& items, const spirv::memory<spirv::f32>& from, const spirv::u32& first,
+             std::uint32_t apart) const {
+    for (const item& each : items) {
+      if_needed(each, [&] {
+        const spirv::u32 base = each.base + first;
+        for (std::uint32_t i = 0; i < each.pieces.size(); ++i) {
+          const auto of = [&](std::uint32_t j) { return from.load(base + (unit * i + j) * apart); };
+          each.pieces[i].store(vector(of(0), of(1), of(2), of(3)));
+        }
+      });
+    }
+  }
+  // Whether four channels' taps lie one behind the other, and begin an aligned group.
+  [[nodiscard]] bool lies_in_runs() const {
+    std::uint32_t run = 1;
+    for (std::size_t i = left_taps_.size(); i-- > 0; run *= left_taps_[i].extent) {
+      if (left_taps_[i].stride != run) return false;
+    }
+    bool is_aligned = left_channel_ == run && left_plan_.offset % unit == 0;
+    for (const strided_axes* axes : {&left_plan_.batch, &left_plan_.rows}) {
+      for (const strided_axis& axis : *axes) is_aligned = is_aligned && axis.stride % unit == 0;
+    }
+    return is_aligned;
+  }
+  void fetch_runs(const spirv::u32& first) const {
+    for (const item& each : left_items_) {
+      if_needed(each, [&] {
+        const spirv::u32 base = each.base + first;
+        for (std::uint32_t i = 0; i < each.pieces.size(); ++i) each.pieces[i].store(left_runs_->load(base + i));
+      });
+    }
+  }
+  // The taps from `first` on.
+  void stage_runs(std::uint32_t first) const {
+    const auto taps = static_cast<std::uint32_t>(windows_.taps);
+    for (const item& each : left_items_) {
+      if_needed(each, [&] {
+        spirv::f32 sum = 0;
+        for (std::uint32_t tap = 0; tap < s_.taps; ++tap) {
+          const auto of = [&](std::uint32_t channel) {
+            const std::uint32_t at = channel * taps + first + tap;
+            return each.pieces[at / unit].load()[at % unit];
+          };
+          stage_piece(each, tap * s_.tile_m * stride_, vector(of(0), of(1), of(2), of(3)), left_factor_,
+                      left_rows_ * stride_, sum);
+        }
+        each.seen.store(max(each.seen.load(), spirv::bitcast<spirv::u32>(sum)));
+      });
+    }
+  }
+  void stage_piece(const item& of, std::uint32_t at, const spirv::f32x4& found, const spirv::f32& factor,
+                   std::uint32_t distance, spirv::f32& sum) const {
+    const spirv::f32x4 size = abs(found);
+    sum = sum + ((size[0] + size[1]) + (size[2] + size[3]));
+    stage_terms(*staged_, of.slot + at, found * spirv::f32x4(factor), s_.terms(), distance, zero_);
+  }
+  // f16 terms of them, the second ones so far behind.
+  void stage(const std::vector<item>& items, const spirv::f32& factor, std::uint32_t distance) const {
+    for (const item& each : items) {
+      if_needed(each, [&] {
+        spirv::f32 sum = 0;
+        for (std::uint32_t i = 0; i < each.pieces.size(); ++i)
+          stage_piece(each, i, each.pieces[i].load(), factor, distance, sum);
+        each.seen.store(max(each.seen.load(), spirv::bitcast<spirv::u32>(sum)));
+      });
+    }
+  }
+
+  spirv::kernel& k_;
+  const fusion::product_windows windows_;
+  const product_schedule s_;
+  const matmul_operand left_plan_;
+  std::uint32_t groups_, stride_;         // of a row: fours, and how many of them the next one is away
+  std::uint32_t left_rows_, right_rows_;  // in workgroup memory
+  std::uint32_t parts_ = 1;               // of a place's channels, each of another invocation
+  std::uint32_t left_channel_ = 0, right_channel_ = 0;
+  strided_axes left_taps_, right_taps_;
+  std::optional<spirv::memory<spirv::u32x2>> staged_;
+  std::optional<spirv::memory<spirv::f32>> left_, right_;
+  std::optional<spirv::memory<spirv::f32x4>> left_runs_;
+  bool reads_runs_ = false;  // of the left operand all taps of four channels are read together
+  spirv::f32 left_factor_, right_factor_;
+  spirv::u32 zero_, first_of_right_, first_place_;
+  std::vector<item> left_items_, right_items_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
@@ -62955,19 +63454,25 @@ class cooperative_product {
                       const device_profile& device)
       : k_(k),
         problem_(problem),
+        windows_(s.taps > 0 ? windows_of(problem) : fusion::product_windows()),
+        read_(s.taps > 0 ? as_places(problem, windows_) : problem),
         s_(s),
         device_(device),
         shape_(device.unit),
         unit_(k, device),
-        plan_(result_of(problem)),
-        m_count_(plan_operand(problem, true).row_count),
-        n_count_(plan_operand(problem, false).row_count),
-        k_count_(plan_operand(problem, true).k_count),
-        left_(k, plan_operand(problem, true), "a", s.tile_m, s, device, problem.parameters.a),
-        rights_(bind_rights(k, problem, s, device)),
-        programs_(bind_programs(problem, k)),
-        staged_(k.shared<Element>(
-            std::max(left_.staged_size() + sums() * rights_[0].staged_size(), exchange_size(s, wide, shape_)))) {
+        plan_(result_of(problem, s)),
+        m_count_(plan_operand(read_, true).row_count),
+        n_count_(plan_operand(read_, false).row_count),
+        k_count_(plan_operand(read_, true).k_count),
+        left_(k, plan_operand(read_, true), "a", s.tile_m, s, device, problem.parameters.a),
+        rights_(bind_rights(k, read_, s, device)),
+        programs_(bind_programs(problem, k)) {
+    std::uint32_t size =
+        std::max(left_.staged_size() + sums() * rights_[0].staged_size(), exchange_size(s, wide, shape_));
+    if constexpr (is_f32) {
+      if (s.taps > 0) shared_.emplace(k, read_, windows_, s), size = std::max(size, shared_->staged_size());
+    }
+    staged_.emplace(k.shared<Element>(size));
     if (device.subgroup_shuffle && device.subgroup_arithmetic) k.require_subgroup_size(device.subgroup_size);
     for (auto& right : rights_) {
       if (problem.prepared != 0) right.read_prepared(k.storage_buffer<spirv::u32>("prepared"));
@@ -62989,6 +63494,7 @@ class cooperative_product {
       fail(error_category::internal, "matmul: parts of rows have no statistics of these; the rules must not do that");
   }
 
+  [[nodiscard]] std::uint64_t batches() const { return extent_of(read_.batch); }
   [[nodiscard]] std::uint32_t tiles_m() const { return ceil_div(m_count_, s_.tile_m); }
   [[nodiscard]] std::uint32_t tiles_n() const { return ceil_div(n_count_, side_n()); }
 
@@ -63004,9 +63510,9 @@ class cooperative_product {
  private:
   void emit_sums(const tile_position& tile) {
     batch_ = tile.batch, first_m_ = tile.tile_m * s_.tile_m, first_n_ = tile.tile_n * side_n();
-    left_.begin(staged_, 0, batch_, first_m_);
+    left_.begin(*staged_, 0, batch_, first_m_);
     for (std::uint32_t side = 0; side < sums(); ++side)
-      rights_[side].begin(staged_, left_.staged_size() + side * rights_[side].staged_size(), batch_, first_n_);
+      rights_[side].begin(*staged_, left_.staged_size() + side * rights_[side].staged_size(), batch_, first_n_);
     left_.place();
     for (auto& right : rights_) right.place();
     const std::uint32_t across = s_.tile_n / s_.subgroup_n, down = s_.tile_m / s_.subgroup_m;
@@ -63029,18 +63535,28 @@ class cooperative_product {
       add_up(s_.depth > 1);
       return store();
     }
-    left_.fetch_sample(term(0));
-    for (auto& right : rights_) right.fetch_sample(term(0));
+    left_.fetch_sample(term(0), k_length());
+    if (s_.taps == 0) {
+      for (auto& right : rights_) right.fetch_sample(term(0), k_length());
+    }
     scales_->begin();
-    if (device_.matrix_units == matrix_units::emulated) return emit_in_turns();
-    fetch_first();
+    if (s_.taps > 0) {
+      begin_windows();
+    } else {
+      if (device_.matrix_units == matrix_units::emulated) return emit_in_turns();
+      fetch_first();
+    }
     guess_scales();
-    add_up(s_.depth > 1);
+    if (s_.taps > 0)
+      add_up_windows();
+    else
+      add_up(s_.depth > 1);
     // Drivers of graphics processors do worse where sums that are computed in two places are stored in one.
     k_.if_(
         scales_->fit(), [&] { finish_statistics(), store(); },
         [&] {
           is_seldom_ = true;
+          if (s_.taps > 0) see_rows();
           find_rows();
           fetch(0, 0, ends(0));
           clear_sums();
@@ -63090,8 +63606,9 @@ class cooperative_product {
   using operand = typename Unit<Element>::operand;
 
   // All stores are as wide.
-  [[nodiscard]] static matmul_result result_of(const matmul_problem& problem) {
+  [[nodiscard]] static matmul_result result_of(const matmul_problem& problem, const product_schedule& s) {
     matmul_result plan = plan_result(problem);
+    if (s.taps > 0) plan.width = 1;  // of places that are neighbours, results need not be
     for (const matmul_problem::store& each : problem.stores) {
       if (each.distance % plan.width != 0) plan.width = 1;
     }
@@ -63149,6 +63666,19 @@ class cooperative_product {
     left_.guess(*scales_, 0);
     for_rights([&](auto& right, std::uint32_t at) { right.guess(*scales_, at); });
   }
+  // Stages everything, so that it is seen, for what staged other rows.
+  void see_rows() {
+    left_.take_factors();
+    for (auto& right : rights_) right.take_factors();
+    const bool ends = k_length() % s_.tile_k != 0;
+    k_.for_(
+        0, end(k_length()), s_.tile_k,
+        [&](const spirv::u32& at) {
+          fetch(0, at, ends);
+          stage(0, at, ends);
+        },
+        spirv::unrolling::keep, steps());
+  }
   // By all that was staged.
   void find_rows() {
     k_.barrier();
@@ -63192,10 +63722,64 @@ class cooperative_product {
       // In the loop, drivers did worse.
       if (looks) look_at_rows(), k_.barrier();
     }
+    add_low();
+  }
+  void add_low() {
     if (!s_.keeps_low()) return;
     for (std::size_t i = 0; i < main_.size(); ++i) {
       unit_.scale(low_[i], 1.0f / 2048.0f);
       unit_.add(main_[i], low_[i]);
+    }
+  }
+
+  // Windows that share elements: the first channels are on their way.
+  void begin_windows() {
+    if constexpr (is_f32) {
+      shared_->begin(*staged_, left_.numbers(), rights_[0].numbers(), left_.base(), rights_[0].base(), first_m_,
+                     first_n_);
+      rights_[0].fetch_sample([&](const spirv::u32& lane, std::uint32_t lanes) {
+        return shared_->sampled(lane, lanes, first_channel(), channels());
+      });
+      shared_->fetch_right(first_channel());
+      shared_->fetch_left(first_channel(), 0);
+    }
+  }
+  // Of a part.
+  [[nodiscard]] std::uint32_t channels() const { return k_length() / static_cast<std::uint32_t>(windows_.taps); }
+  [[nodiscard]] spirv::u32 first_channel() const {
+    return s_.parts == 1 ? spirv::u32(0) : first_k_ / static_cast<std::uint32_t>(windows_.taps);
+  }
+  void add_up_windows() {
+    if constexpr (is_f32) {
+      shared_->use(scales_->guessed(0), scales_->guessed(s_.tile_m), scales_->zero());
+      const std::uint32_t turns = shared_->turns();
+      k_.for_(
+          0, channels(), s_.tile_k,
+          [&](const spirv::u32& at) {
+            const spirv::u32 channel = first_channel() + at, next = at + s_.tile_k;
+            for (std::uint32_t turn = 0; turn < turns; ++turn) {
+              if (turn == 0) shared_->stage_right();
+              shared_->stage_left(turn);
+              if (turn + 1 < turns) shared_->fetch_left(channel, turn + 1);
+              if (turn == 0 || turn + 1 == turns) {
+                k_.if_(next < channels(), [&] {
+                  if (turn == 0) shared_->fetch_right(channel + s_.tile_k);
+                  if (turn + 1 == turns) shared_->fetch_left(channel + s_.tile_k, 0);
+                });
+              }
+              k_.barrier();
+              for (std::uint32_t tap = 0; tap < s_.taps; ++tap) {
+                tap_ = {tap, turn * s_.taps + tap};
+                multiply_staged(s_.tile_k);
+              }
+              k_.barrier();
+            }
+          },
+          spirv::unrolling::keep, channels() / s_.tile_k);
+      tap_.reset();
+      shared_->look(*scales_, s_.tile_m);
+      k_.barrier();
+      add_low();
     }
   }
 
@@ -63245,7 +63829,7 @@ class cooperative_product {
         if (has_one_side()) {
           staged_place from = rights_[0].fragment(term, column_ + at * shape_.n, kk + d * shape_.k);
           from.offset = from.offset + side_ * rights_[0].staged_size();
-          return unit_.load(staged_, from, spirv::matrix_use::b);
+          return unit_.load(*staged_, from, spirv::matrix_use::b);
         }
         const std::uint32_t a_side = columns() / sums();
         return load(rights_[at / a_side], term, column_ + at % a_side * shape_.n, kk + d * shape_.k,
@@ -63280,7 +63864,13 @@ class cooperative_product {
   }
   [[nodiscard]] operand load(const cooperative_operand<Element>& from, std::uint32_t term, const spirv::u32& row,
                              const spirv::u32& kk, spirv::matrix_use use) const {
-    return unit_.load(staged_, from.fragment(term, row, kk), use);
+    if (tap_) {
+      return unit_.load(*staged_,
+                        use == spirv::matrix_use::a ? shared_->left_fragment(term, tap_->left, row, kk)
+                                                    : shared_->right_fragment(term, tap_->right, row, kk),
+                        use);
+    }
+    return unit_.load(*staged_, from.fragment(term, row, kk), use);
   }
 
   void store() {
@@ -63308,7 +63898,7 @@ class cooperative_product {
       const spirv::u32 m = slice_ * s_.tile_m + row_ + i / columns() * shape_.m;
       const spirv::u32 first_n = has_one_side() ? side_ * side_n() + column_ : column_ * sums();
       const spirv::u32 n = first_n + i % columns() * shape_.n;
-      unit_.store(main_[i], staged_, m * stride + n / wide, stride);
+      unit_.store(main_[i], *staged_, m * stride + n / wide, stride);
     }
     k_.barrier();
     store_area(
@@ -63323,7 +63913,7 @@ class cooperative_product {
     const spirv::u32 lane = unit_.lane();
     for (std::uint32_t i = 0; i < rows(); ++i) {
       for (std::uint32_t j = 0; j < columns(); ++j)
-        unit_.store(main_[i * columns() + j], staged_, band + j * shape_.n / wide, stride);
+        unit_.store(main_[i * columns() + j], *staged_, band + j * shape_.n / wide, stride);
       unit_.meet();
       store_area(
           shape_.m, s_.subgroup_n / sums(), lane, device_.subgroup_size, row_ + i * shape_.m, column_,
@@ -63371,7 +63961,10 @@ class cooperative_product {
         const spirv::u32 place = first + (worker + i * workers);
         const bool is_whole = count % (workers * together) == 0;
         const spirv::u32 at = is_whole ? place : min(place, spirv::u32(count - 1));
-        const spirv::u32 row = at / a_row, column = at % a_row * width;
+        spirv::u32 row = at / a_row, column = at % a_row * width;
+        // The same column all the time, which drivers do not find out.
+        if (s_.taps > 0 && is_whole && workers % a_row == 0)
+          row = worker / a_row + (first / a_row + i * (workers / a_row)), column = worker % a_row * width;
         groups.push_back({m + row, n + column, is_whole ? spirv::boolean(true) : place < count, {}});
         find(groups.back(), row, column);
       }
@@ -63388,9 +63981,9 @@ class cooperative_product {
   [[nodiscard]] std::vector<spirv::f32> exchanged(const spirv::u32& row, const spirv::u32& column,
                                                   std::uint32_t width) const {
     std::vector<spirv::f32> found;
-    if (width == 1) return {spirv::bitcast<spirv::f32>(staged_.component(row + column / wide, column % wide).load())};
+    if (width == 1) return {spirv::bitcast<spirv::f32>(staged_->component(row + column / wide, column % wide).load())};
     for (std::uint32_t i = 0; i < width; i += wide) {
-      const Element both = staged_.load(row + (column + i) / wide);
+      const Element both = staged_->load(row + (column + i) / wide);
       for (std::uint32_t j = 0; j < std::min(wide, width); ++j) found.push_back(spirv::bitcast<spirv::f32>(both[j]));
     }
     return found;
@@ -63472,7 +64065,7 @@ class cooperative_product {
   // The sums of all parts, in their order.
   void store_meeting() {
     share_out(
-        s_.tile_m, side_n(), k_.local_index(), k_.local_size()[0], 4, 0, 0,
+        s_.tile_m, side_n(), k_.local_index(), k_.local_size()[0], s_.taps > 0 ? 8 : 4, 0, 0,
         [&](result_group& group, const spirv::u32&, const spirv::u32&) {
           for (std::uint32_t side = 0; side < sums(); ++side) {
             const spirv::u32 first = slab_ + place_in_slab(group, side);
@@ -63496,12 +64089,13 @@ class cooperative_product {
     std::vector<spirv::u32> offsets;
     for (result_group& group : groups) {
       const auto width = static_cast<std::uint32_t>(group.sums[0].size());
-      spirv::u32 m = first_m_ + group.m, n = first_n_ + group.n;
+      spirv::u32 m = first_m_ + group.m, n = first_n_ + group.n, batch = batch_;
       if (m_ends) group.is_one = group.is_one && m < m_count_, m = min(m, spirv::u32(m_count_ - 1));
       if (n_ends) group.is_one = group.is_one && n < n_count_, n = min(n, spirv::u32(n_count_ - width));
-      offsets.push_back(offset_of(plan_.batch, batch_) + offset_of(plan_.m, m) + offset_of(plan_.n, n) +
+      if (s_.taps > 0) find_window(group, batch, n);
+      offsets.push_back(offset_of(plan_.batch, batch) + offset_of(plan_.m, m) + offset_of(plan_.n, n) +
                         problem_.offset_out);
-      matmul_point at{batch_, m, n, offsets.back()};
+      matmul_point at{batch, m, n, offsets.back()};
       if (statistics_) at.statistic = statistics_->load(group.m);
       finish(group, at);
     }
@@ -63516,6 +64110,17 @@ class cooperative_product {
         }
       });
     }
+  }
+
+  // Which one place n of an image of the batch begins, if one does.
+  void find_window(result_group& group, spirv::u32& batch, spirv::u32& n) const {
+    const auto images = static_cast<std::uint32_t>(windows_.images),
+               height = static_cast<std::uint32_t>(windows_.height), width = static_cast<std::uint32_t>(windows_.width),
+               pitch = static_cast<std::uint32_t>(windows_.pitch);
+    const spirv::u32 image = batch % images, x = n % pitch, y = n / pitch;
+    if (width < pitch) group.is_one = group.is_one && x < width;
+    n = (image * height + y) * width + min(x, spirv::u32(width - 1));
+    batch = batch / images;
   }
 
   // One, or four of which `at` counts the groups.
@@ -63554,8 +64159,15 @@ class cooperative_product {
     return sum.load();
   }
 
+  static constexpr bool is_f32 = Element::components == 2;
+  struct staged_tap {
+    std::uint32_t left, right;  // among those of the left operand that are staged, and of all
+  };
+
   spirv::kernel& k_;
   const matmul_problem& problem_;
+  const fusion::product_windows windows_;  // where elements are shared
+  const matmul_problem read_;              // as its operands are read, see as_places
   const product_schedule s_;
   const device_profile& device_;
   const matrix_shape shape_;
@@ -63569,7 +64181,9 @@ class cooperative_product {
   std::optional<bound_tensor> narrow_;                 // instead, where results are not f32
   std::optional<spirv::memory<spirv::f32>> partial_;   // sums of all parts and tiles
   std::optional<spirv::memory<spirv::u32>> arrivals_;  // of each tile
-  spirv::memory<Element> staged_;
+  std::optional<shared_windows> shared_;
+  std::optional<staged_tap> tap_;  // that is multiplied
+  std::optional<spirv::memory<Element>> staged_;
   std::optional<row_scales> scales_;
   std::optional<spirv::memory<spirv::f32>> statistics_;  // of the tile's rows
   spirv::u32 batch_, first_m_, first_n_, first_k_, slice_, row_, column_;
@@ -63585,7 +64199,7 @@ template <spirv::kernel_value Element, template <class> class Unit>
                                                const device_profile& device) {
   spirv::kernel k(describe(problem), {s.subgroups() * device.subgroup_size, 1, 1});
   cooperative_product<Element, Unit> product(k, problem, s, device);
-  const std::uint64_t tiles = extent_of(problem.batch) * product.tiles_m() * product.tiles_n();
+  const std::uint64_t tiles = product.batches() * product.tiles_m() * product.tiles_n();
   const auto groups = spread_groups(tiles * s.parts, device);
   const spirv::u32 linear = linear_group(k, groups);
   if_inside(k, linear, tiles * s.parts, std::uint64_t{groups[0]} * groups[1], [&] {
@@ -63632,7 +64246,21 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
          "matmul schedule '{}': a subgroup keeps at most {} results of split operands in its registers", to_string(s),
          fusion::largest_split);
   }
-  if (!fusion::shares_terms(s, static_cast<std::int64_t>(extent_of(problem.k)), device)) {
+  const fusion::product_windows windows = windows_of(problem);
+  const auto terms = static_cast<std::int64_t>(extent_of(problem.k));
+  if (s.taps > 0) {
+    const std::int64_t channels = windows.is_empty() ? 0 : terms / windows.taps;
+    const bool fits = !windows.is_empty() && (s.taps == windows.taps || s.taps == windows.last_taps) &&
+                      s.reach == windows.reach && channels % s.tile_k == 0 && s.depth == 1 && s.is_scaled();
+    if (!fits || problem.offset_second || problem.has_prologue || problem.prepared != 0) {
+      fail(error_category::invalid_argument,
+           "matmul schedule '{}': of f32 windows that share elements a step has all taps or those of the last axis of "
+           "so many channels as divide all of them; here are {} windows of {} and {} taps of {} channels, which reach "
+           "{}",
+           to_string(s), windows.is_empty() ? "no" : "such", windows.taps, windows.last_taps, channels, windows.reach);
+    }
+  }
+  if (!fusion::shares_terms(s, s.taps > 0 ? terms / windows.taps : terms, device)) {
     fail(error_category::invalid_argument,
          "matmul schedule '{}': each part has whole steps of the {} terms of k, and those on their way at once; the "
          "device counts "

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Convolutions and their gradients on the device, as they are and as products: any geometry against the oracle.
+#include <meganeura/fusion/product_schedules.hpp>
 #include <meganeura/meganeura.hpp>
 #include <meganeura/runtime/measured_rates.hpp>
 
@@ -25,7 +26,9 @@ using support::convolution_sizes;
 struct way {
   const char* without;  // the rule that is left out
   bool units = false;
-  bool multiplies = false;  // by kernels of products, for sure
+  bool multiplies = false;   // by kernels of products, for sure
+  std::size_t schedule = 0;  // of those on units
+  bool shares = false;       // whose windows share elements, for sure
 };
 
 std::vector<double> on_device(const graph& g, const oracle::tensors<double>& leaves, const way& how) {
@@ -35,7 +38,7 @@ std::vector<double> on_device(const graph& g, const oracle::tensors<double>& lea
   options.optimize.device = profile_of(gpu);
   options.optimize.disabled = {how.without};
   options.optimize.matrix_units = how.units;
-  if (how.units) options.optimize.schedule = 0;
+  if (how.units) options.optimize.schedule = how.schedule;
   program run(gpu, g, weights, options);
   if (how.multiplies) {
     const graph& plan = run.plan().implementation;
@@ -44,6 +47,8 @@ std::vector<double> on_device(const graph& g, const oracle::tensors<double>& lea
       products += plan[id].kind == op::matmul && plan.get<matmul_attribute>(id).schedule.is_on_units() == how.units;
     EXPECT_GT(products, 0u) << to_text(plan);
   }
+  const std::string plan = to_text(run.plan().implementation);
+  EXPECT_TRUE(!how.shares || plan.find(" taps ") != std::string::npos) << plan;
   support::set_inputs(run, g, leaves);
   run.submit({});
   return support::loaded(run.output("result"), dtype::f32, shape(g[g.outputs()[0].node].extents)).values;
@@ -95,6 +100,26 @@ TEST(runtime_convolution, usual_sizes) {
       expect_oracle(c, all, {"convolution_to_convolve", false, true}, what);
       if (s.side == 14) expect_oracle(c, all, {"convolution_to_convolve", true, true}, what + " on units");
     }
+  }
+}
+
+// Elements are staged once for all windows that have them; the gradient's filter is read backwards where it lies.
+TEST(runtime_convolution, windows_share_elements) {
+  const device& gpu = support::shared_unit_device<matrix_shape{8, 8, 8}>();
+  convolution_attribute c;
+  for (int i = 0; i < 2; ++i) c.pad_low[i] = c.pad_high[i] = 1;
+  const convolution_sizes all{{2, 16, 6, 6}, {16, 16, 3, 3}, {2, 16, 6, 6}};
+  for (const auto form : {convolution_attribute::output, convolution_attribute::input}) {
+    const bool is_gradient = form == convolution_attribute::input;
+    const bool has_texels = profile_of(gpu).prefers_texel_buffers;  // then rows are whole ones
+    fusion::product_extents p{1, 16, has_texels ? 96 : 72, 144};
+    p.single_left = is_gradient, p.single_right = true;
+    p.windows = {2, 6, 6, 8, 9, 3, 18};
+    if (has_texels) p.windows = {2, 6, 8, 12, 9, 3, 26};
+    c.form = form;
+    const auto every = fusion::product_schedules(product_arithmetic::split, p, profile_of(gpu));
+    ASSERT_GT(every.back().taps, 0u);
+    expect_oracle(c, all, {"convolution_to_convolve", true, true, every.size() - 1, true}, is_gradient ? "dx" : "y");
   }
 }
 

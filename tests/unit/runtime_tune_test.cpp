@@ -171,14 +171,20 @@ tuned_products some() {
   products.set({2, 64, 576, 1536}, precision::fast, {product_arithmetic::rounded, 64, 32, 64, 16, 32, 4, 3});
   products.set({1, 5, 7, 9}, precision::exact, {});
   products.set({.m = 5, .n = 7, .k = 9, .single_right = true}, precision::exact, on_units);
+  fusion::product_extents windows{1, 64, 12544, 576, false, false, true, {4, 56, 56, 58, 9, 3, 118}};
+  product_schedule shared{product_arithmetic::split, 64, 128, 16, 32, 32};
+  shared.taps = 3, shared.reach = 118;
+  products.set(windows, precision::exact, shared);
   return products;
 }
 
 std::vector<std::string> rows_of(const tuned_products& products) {
   std::vector<std::string> rows;
   products.each([&](const fusion::product_extents& p, precision wanted, const product_schedule& s) {
-    rows.push_back(fmt::format("{} {} {} {} {} {} {} {}", static_cast<int>(wanted), p.batch, p.m, p.n, p.k,
-                               p.single_left, p.single_right, to_string(s)));
+    const fusion::product_windows& w = p.windows;
+    rows.push_back(fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(wanted), p.batch,
+                               p.m, p.n, p.k, p.single_left, p.single_right, w.images, w.height, w.width, w.pitch,
+                               w.taps, w.last_taps, w.reach, to_string(s), s.reach));
   });
   return rows;
 }
@@ -192,7 +198,7 @@ TEST(runtime_tune, a_file_gives_what_was_saved) {
   const auto found = load_tuned(path, gpu);
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(rows_of(*found), rows_of(some()));
-  EXPECT_EQ(found->size(), 4u);
+  EXPECT_EQ(found->size(), 5u);
 }
 
 TEST(runtime_tune, a_file_of_another_device_is_left_alone_and_a_damaged_one_refused) {

@@ -89,6 +89,7 @@ inline product_extents extents_by_group(const nest& loops) {
   product_extents found{of_group[0], of_group[1], of_group[2], of_group[3]};
   found.single_left = four_reads_of(loops, 1) != four_reads::aligned;
   found.single_right = four_reads_of(loops, 2) != four_reads::aligned;
+  found.windows = windows_of(loops.space, loops.accesses[2], [&](int axis) { return loops.group[axis]; });
   return found;
 }
 

@@ -31,14 +31,14 @@ MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_e
   if (!is_new) return at->second;
   const bool half = operands == dtype::f16;
   const product_arithmetic arithmetic = half ? product_arithmetic::half : arithmetic_of(options_.precision);
-  auto forced =
-      options_.schedule ? product_schedules(arithmetic, product.k, device()) : std::vector<product_schedule>();
+  auto forced = options_.schedule ? product_schedules(arithmetic, product, device()) : std::vector<product_schedule>();
+  if (!start.is_empty()) std::erase_if(forced, [](const auto& s) { return s.taps > 0; });
   if (product.paired || start.statistics)
     std::erase_if(forced, [&](const auto& s) { return !fits_beside(s, start.statistics, product.paired, device()); });
   if (!forced.empty()) {
     product_schedule& asked = at->second.schedule = forced[*options_.schedule % forced.size()];
     if (!start.statistics) asked.parts += static_cast<std::uint32_t>(*options_.schedule / forced.size() % 4);
-    if (!shares_terms(asked, product.k, device())) asked.parts = 1;
+    if (!shares_terms(asked, product, device())) asked.parts = 1;
   } else if (half) {
     at->second = best_half_product(product, device());
   } else if (product.paired || !start.is_empty()) {

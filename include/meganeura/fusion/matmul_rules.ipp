@@ -77,6 +77,14 @@ MEGANEURA_INLINE void contract_to_region::apply(implementation_pass& pass, enode
   pass.emit_regions(owner, draft, builder.finish(value), rule);
 }
 
+// Along terms a product of windows that share elements reads its left operand backwards as well.
+[[nodiscard]] inline bool is_forward_beside_terms(const nest& loops, index_map read) {
+  for (int axis = 0; axis < loops.space.rank(); ++axis) {
+    if (loops.group[axis] == 3) read.strides[axis] = 0;
+  }
+  return is_forward(read);
+}
+
 // Replaces the operand by what its view reads, if that is stored in `type`.
 inline const char* read_through(const engine& g, enode_id copy, dtype type, nest& loops, std::size_t which,
                                 class_id& source) {
@@ -92,7 +100,7 @@ inline const char* read_through(const engine& g, enode_id copy, dtype type, nest
     loops = before;
     return "the operand's view is not affine in the product's loops";
   }
-  if (!is_forward(composed)) {
+  if (!is_forward_beside_terms(loops, composed)) {
     loops = before;
     return "the operand would be read backwards";
   }
@@ -181,7 +189,11 @@ inline const char* make_product(implementation_pass& pass, product_draft& draft,
     std::swap(draft.operands[0], draft.operands[1]);
   }
   normalise(loops);
-  if (!std::all_of(loops.accesses.begin(), loops.accesses.end(), is_plain)) {
+  const bool is_backward = !is_forward(loops.accesses[1]);
+  if (!is_forward(loops.accesses[2])) return "the right operand would be read backwards";
+  if (!std::all_of(loops.accesses.begin(), loops.accesses.end(), [&](const index_map& each) {
+        return is_plain(each) || (is_backward && &each == &loops.accesses[1]);
+      })) {
     fail(error_category::internal, "fusion: a product of {} would read or write with a border or backwards",
          to_string(g.extents(g.find(draft.operands[0]))));
   }
@@ -212,6 +224,7 @@ inline const char* make_product(implementation_pass& pass, product_draft& draft,
   if (!value.start.is_empty()) {
     if (const char* problem = prologue_problem(value, loops)) return problem;
   }
+  if (is_backward && value.schedule.taps == 0) return "the left operand would be read backwards";
   const bool on_units_alone = value.paired || !value.further.empty() || stored == dtype::f16;
   if (on_units_alone && !value.schedule.is_on_units()) return "only matrix units compute this, which others outrun";
   const bool second_in_eights = !value.paired || loops.accesses[3].offset % 8 == 0;

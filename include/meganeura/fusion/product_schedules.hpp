@@ -27,8 +27,11 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
   };
   const std::uint32_t exchange =
       s.slices > 1 ? 4 * (s.tile_n + 4) * s.slices * s.tile_m : 4 * (s.subgroup_n + 4) * s.subgroups() * unit.m;
-  return std::max(staged(s.tile_m) + staged(s.tile_n), exchange) + (s.is_half() ? 0 : 4 * (s.tile_m + s.tile_n) + 16) +
-         (s.parts > 1 ? 16 : 0);
+  // Of windows that share elements: these, and taps of the left operand.
+  const std::uint32_t shared = (s.tile_n + s.reach + s.taps * s.tile_m) * (s.tile_k / group + 8 / group);
+  const std::uint32_t operands =
+      std::max(staged(s.tile_m) + staged(s.tile_n), s.taps > 0 ? shared * s.terms() * bytes : 0);
+  return std::max(operands, exchange) + (s.is_half() ? 0 : 4 * (s.tile_m + s.tile_n) + 16) + (s.parts > 1 ? 16 : 0);
 }
 
 /// Whether there are units that kernels of products can use.
@@ -85,7 +88,9 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
 [[nodiscard]] inline std::uint32_t held(const product_schedule& s, std::uint32_t threads) {
   const std::uint32_t results = s.subgroup_m * s.subgroup_n * s.subgroups() / threads;
   const std::uint32_t elements = s.is_half() ? 2 : 1;  // of a register
-  return results * (s.keeps_low() ? 2 : 1) + (s.tile_m + s.tile_n) * s.tile_k * s.depth / (threads * elements);
+  // Of windows that share elements mostly all taps of what is multiplied by them, 9.
+  const std::uint32_t rows = s.taps > 0 ? 9 * s.tile_m + s.tile_n + s.reach : s.tile_m + s.tile_n;
+  return results * (s.keeps_low() ? 2 : 1) + rows * s.tile_k * s.depth / (threads * elements);
 }
 [[nodiscard]] inline bool has_registers(const product_schedule& s, const device_profile& device) {
   const std::uint32_t threads = s.subgroups() * device.subgroup_size;
@@ -138,7 +143,8 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
 
 }  // namespace detail
 
-/// Whether so many workgroups can share k: each has whole steps of it, as many as are on their way at once or more.
+/// Whether so many workgroups can share k: each has whole steps of it, as many as are on their way at once or more. Of
+/// windows that share elements k are channels.
 [[nodiscard]] constexpr bool shares_terms(const product_schedule& s, std::int64_t k, const device_profile& device) {
   return s.parts == 1 || (device.device_scope && fits(s, device) && k % (std::int64_t{s.parts} * s.tile_k) == 0 &&
                           k / s.parts >= std::int64_t{s.depth} * s.tile_k);
@@ -171,6 +177,67 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   return found;
 }
 
+namespace detail {
+
+// Whose columns are places of windows.
+inline constexpr tile_shape window_shapes[] = {{32, 32, 16, 16, {2}},
+                                               {32, 64, 16, 32, {2}},
+                                               {32, 64, 32, 32, {2}},
+                                               {64, 64, 32, 32, {1, 2}},
+                                               {64, 128, 32, 32, {1}},
+                                               {64, 128, 32, 64, {1}, product_arithmetic::rounded},
+                                               {128, 64, 32, 32, {1}},
+                                               {128, 128, 32, 64, {1}, product_arithmetic::rounded},
+                                               {128, 128, 64, 32, {1}, product_arithmetic::rounded}};
+
+}  // namespace detail
+
+/// Further ones of windows that share what they read.
+[[nodiscard]] inline std::vector<product_schedule> window_schedules(product_arithmetic arithmetic,
+                                                                    const product_extents& p,
+                                                                    const device_profile& device) {
+  std::vector<product_schedule> found;
+  const product_windows& windows = p.windows;
+  if (windows.is_empty() || p.paired || arithmetic == product_arithmetic::half) return found;
+  const std::int64_t channels = p.k / windows.taps;
+  for (const detail::tile_shape& t : detail::window_shapes) {
+    if (t.subgroup_m % device.unit.m != 0 || t.subgroup_n % device.unit.n != 0) continue;
+    if (t.only && *t.only != arithmetic) continue;
+    for (const std::uint32_t slices : t.slices) {
+      product_schedule s{arithmetic, t.tile_m, t.tile_n, 0, t.subgroup_m, t.subgroup_n, slices};
+      s.reach = static_cast<std::uint32_t>(windows.reach);
+      for (s.tile_k = 64; s.tile_k >= device.unit.k * slices; s.tile_k /= 2) {
+        if (channels % s.tile_k != 0 || s.tile_k % (device.unit.k * slices) != 0) continue;
+        for (const std::int64_t taps : {windows.last_taps, windows.taps}) {
+          s.taps = static_cast<std::uint32_t>(taps);
+          if (fits(s, device) && detail::has_registers(s, device) && detail::ends_in_time(s, p.k, device))
+            found.push_back(s);
+          // Of a left operand that is read number by number all at once were slower each time.
+          if (windows.taps == windows.last_taps || p.single_left) break;
+        }
+      }
+    }
+  }
+  return found;
+}
+
+/// All there is for a product.
+[[nodiscard]] inline std::vector<product_schedule> product_schedules(product_arithmetic arithmetic,
+                                                                     const product_extents& p,
+                                                                     const device_profile& device) {
+  std::vector<product_schedule> found = product_schedules(arithmetic, p.k, device);
+  const std::vector<product_schedule> of_windows = window_schedules(arithmetic, p, device);
+  if (!found.empty()) found.insert(found.end(), of_windows.begin(), of_windows.end());
+  return found;
+}
+
+/// What shares_terms() asks for.
+[[nodiscard]] constexpr bool shares_terms(const product_schedule& s, const product_extents& p,
+                                          const device_profile& device) {
+  if (s.taps == 0) return shares_terms(s, p.k, device);
+  return !p.windows.is_empty() && shares_terms(s, p.k / p.windows.taps, device);
+}
+
 [[nodiscard]] constexpr const unit_costs& costs_of(product_arithmetic arithmetic, const device_profile& device) {
   if (arithmetic == product_arithmetic::split) return device.split;
   return arithmetic == product_arithmetic::half ? device.half : device.rounded;
@@ -195,17 +262,22 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
 
   const std::int64_t k = p.k / s.parts;
   const auto terms = static_cast<double>(ceil_div<std::int64_t>(k, unit.k) * unit.k);
-  const auto steps = static_cast<double>(ceil_div<std::int64_t>(k, s.tile_k));
+  // Of windows that share elements each step has so many taps of tile_k channels.
+  const double taps = s.taps > 0 ? s.taps : 1, all_taps = s.taps > 0 ? static_cast<double>(p.windows.taps) : 1;
+  const auto steps = static_cast<double>(ceil_div<std::int64_t>(k, s.tile_k)) / taps;
   // Groups of four that invocations stage, each as many as any.
   const auto staged = [&](std::uint32_t rows) { return static_cast<double>(ceil_div(rows * s.tile_k / 4, threads)); };
-  const double left = staged(s.tile_m), right = staged(s.tile_n), groups = left + right;
+  const double left = staged(s.tile_m) * taps;
+  const double right = staged(s.tile_n + s.reach) * taps / all_taps;  // once for all taps
+  const double groups = left + (s.taps > 0 ? staged(s.tile_n + s.reach) : right);
   // Single loads of neighbours that are few reach many lines of memory for little (fitted to 440 times of windows of
   // images on an H200, 29 November 2026; docs/performance.md).
   const auto longer = [&](bool is_single, std::uint32_t side) {
     return is_single ? 1.5 + costs.single * std::pow(32.0 / side, 1.5) : 1;
   };
   const double rows =
-      (left * longer(p.single_left, s.tile_m) + right * longer(p.single_right, s.tile_n)) * threads * 4 / s.tile_k;
+      (left * (s.taps > 0 ? 1.5 : longer(p.single_left, s.tile_m)) + right * longer(p.single_right, s.tile_n)) *
+      threads * 4 / s.tile_k;
   const double results = s.tile_m * s.tile_n;
   const double loaded = results / s.subgroup_m + results / s.subgroup_n;
   const double work = terms * (results * costs.multiply + loaded * costs.load) +
@@ -213,12 +285,14 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   // Where terms or columns are few, one of these begins and ends while another computes: 1536x576x128 took 7.3 us in
   // 64x64 and 8.4 in 128x64. Of more than have room at once they all do.
   const bool overlaps = split && s.slices == 1 && s.subgroups() == 4 && each <= beside && (p.k <= 256 || p.n <= 64);
+  // Windows that share elements: within 1.1 times the best of 30 to 80 each of 17 convolutions, mostly.
+  const double fitted = s.taps == 0 ? 1 : (s.subgroup_m == unit.m ? 1.15 : 0.95) * (p.single_left ? 0.85 : 1);
   const auto shared = [&](double groups_beside) {
-    return (overlaps ? 0.75 : 1) * work * (1 + costs.few * 16 / (s.subgroups() * groups_beside)) +
+    return (overlaps ? 0.75 : 1) * fitted * work * (1 + costs.few * 16 / (s.subgroups() * groups_beside)) +
            results * s.slices * costs.exchange;
   };
   // A loop's instructions come once, those of one that is written out once a step.
-  const double products = s.subgroup_m / unit.m * (s.subgroup_n / unit.n) * (s.tile_k / unit.k) / s.slices;
+  const double products = all_taps * s.subgroup_m / unit.m * (s.subgroup_n / unit.n) * (s.tile_k / unit.k) / s.slices;
   const double code = (s.depth > 1 ? steps : 1) * (groups * (split ? 34 : 20) + products * (split ? 10 : 4));
   // Split pairs in small parts take longer than products as large, in large ones less: 128x3072x576 19.5 us in 64x32
   // and 13.8 in 64x64, and 128x576x576 8.3 in subgroups with both sums and 12.7 in those with one.
@@ -312,7 +386,8 @@ struct product_start {
   // Windows of 1152 terms in four parts of 128x96x32: 29.2 us for 50.1 whole in 32x32x64.
   const std::int64_t least_terms = device.split_terms / (p.has_single() ? 2 : 1);
   double least = otherwise.seconds;
-  for (product_schedule s : product_schedules(arithmetic, p.k, device)) {
+  for (product_schedule s : product_schedules(arithmetic, p, device)) {
+    if (s.taps > 0 && !start.is_empty()) continue;
     if ((p.paired || start.statistics) && !fits_beside(s, start.statistics, p.paired, device)) continue;
     const std::int64_t tiles = tiles_of(s, p);
     for (const std::uint32_t parts : shares) {
@@ -321,7 +396,7 @@ struct product_start {
       const bool is_one_of_few = s.depth == 1 && tiles * parts <= 2 * device.compute_units && !start.statistics &&
                                  !p.paired && p.k >= parts * least_terms;
       if (parts > 1 && !is_one_of_few) break;
-      if (!shares_terms(s, p.k, device)) continue;
+      if (!shares_terms(s, p, device)) continue;
       const double seconds = unit_time(s, p, device).alone + start_time(start, s, p, device).alone;
       const double counted = parts > 1 ? error * seconds : seconds;
       if (counted < least) least = counted, otherwise = {s, seconds};
@@ -384,9 +459,9 @@ struct product_start {
 /// Whether it is one that a product may have: f32 multiply-add, or one of product_schedules().
 [[nodiscard]] inline bool is_on_offer(product_schedule s, const product_extents& p, precision wanted,
                                       const device_profile& device) {
-  if (!shares_terms(s, p.k, device)) return false;
+  if (!shares_terms(s, p, device)) return false;
   s.parts = 1;
-  const auto all = product_schedules(arithmetic_of(wanted, p, device), p.k, device);
+  const auto all = product_schedules(arithmetic_of(wanted, p, device), p, device);
   return s == product_schedule{} || std::ranges::find(all, s) != all.end();
 }
 

@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <bit>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -81,12 +83,72 @@ template <class GroupOf>
   }
   return found;
 }
+/// That of an axis of its space.
+[[nodiscard]] constexpr int group_of(const matmul_attribute& product, int axis) {
+  const int m = product.batch_axes, n = m + product.m_axes;
+  return axis < m ? 0 : axis < n ? 1 : axis < n + product.n_axes ? 2 : 3;
+}
 [[nodiscard]] constexpr four_reads four_reads_of(const matmul_attribute& product, bool right) {
-  const int ends[] = {product.batch_axes, product.batch_axes + product.m_axes,
-                      product.batch_axes + product.m_axes + product.n_axes};
-  return four_reads_of(product.space, right ? product.b : product.a, right ? 2 : 1, [&](int axis) {
-    return axis < ends[0] ? 0 : axis < ends[1] ? 1 : axis < ends[2] ? 2 : 3;
-  });
+  return four_reads_of(product.space, right ? product.b : product.a, right ? 2 : 1,
+                       [&](int axis) { return group_of(product, axis); });
+}
+
+/// One axis of a product, as an operand is read along it.
+struct strided_extent {
+  std::int64_t extent = 1, stride = 0;
+};
+
+/// Windows of images with a stride of 1, as a product's right operand: its terms are channels' taps, its columns places
+/// of windows, of which those of an image lie in rows `pitch` elements apart. The same tap of neighbouring windows are
+/// neighbours, also from one row to the next, if one counts what lies between rows as windows, too, whose results
+/// nobody wants. So the windows of a tile share one run of elements of a channel, `reach` more than the tile has
+/// places.
+struct product_windows {
+  std::int64_t images = 1, height = 1, width = 1, pitch = 1;
+  std::int64_t taps = 0, last_taps = 0;  // of a window (0: these are none), and along its last axis
+  std::int64_t reach = 0;
+  [[nodiscard]] constexpr bool is_empty() const { return taps == 0; }
+  /// Of an image, from its first place to its last.
+  [[nodiscard]] constexpr std::int64_t length() const { return (height - 1) * pitch + width; }
+  friend auto operator<=>(const product_windows&, const product_windows&) = default;
+};
+/// Of the axes of columns and terms, from the outermost; empty where they are no such windows, or reach further than
+/// kernels stage.
+[[nodiscard]] constexpr product_windows windows_of(std::span<const strided_extent> columns,
+                                                   std::span<const strided_extent> terms) {
+  constexpr std::int64_t most_reach = 512;
+  product_windows found;
+  int axes = 0;  // of places
+  for (std::size_t i = columns.size(); i-- > 0;) {
+    const auto [extent, stride] = columns[i];
+    if (extent == 1) continue;
+    if (axes == 0 && stride == 1) {
+      found.width = found.pitch = extent;
+      axes = 1;
+    } else if (axes == 1 && stride >= found.width && stride <= 2 * found.width) {
+      found.height = extent, found.pitch = stride;
+      axes = 2;
+    } else {
+      if (axes == 0) return {};
+      found.images *= extent, axes = 2;
+    }
+  }
+  std::int64_t taps = 1, channels = 1;
+  for (std::size_t i = terms.size(); i-- > 0;) {
+    const auto [extent, stride] = terms[i];
+    if (extent == 1) continue;
+    const std::int64_t reach = found.reach + (extent - 1) * stride;
+    if (channels == 1 && stride >= 1 && reach <= most_reach && extent < 16) {
+      if (taps == 1) found.last_taps = extent;
+      taps *= extent, found.reach = reach;
+    } else {
+      if (channels > 1) return {};
+      channels = extent;
+    }
+  }
+  if (axes == 0 || taps == 1 || channels % 16 != 0) return {};
+  found.taps = taps;
+  return found;
 }
 
 /// `batch` products of [m, n] results, sums of k terms each. Where they are `paired` half of the columns are those of a
@@ -96,6 +158,7 @@ struct product_extents {
   std::int64_t batch = 1, m = 1, n = 1, k = 1;
   bool paired = false;
   bool single_left = false, single_right = false;
+  product_windows windows{};  // that the right operand are
   [[nodiscard]] constexpr bool has_single() const { return single_left || single_right; }
   friend auto operator<=>(const product_extents&, const product_extents&) = default;
 };
@@ -149,6 +212,18 @@ struct vector_tiles {
   return found;
 }
 
+/// Of the right operand of a product over `space`, see four_reads_of.
+template <class GroupOf>
+[[nodiscard]] constexpr product_windows windows_of(const shape& space, const index_map& read, const GroupOf& group_of) {
+  strided_extent axes[2][max_rank];
+  std::size_t counts[2]{};
+  for (int axis = 0; axis < space.rank(); ++axis) {
+    const int group = group_of(axis);
+    if (group >= 2) axes[group - 2][counts[group - 2]++] = {space[axis], read.strides[axis]};
+  }
+  return windows_of(std::span(axes[0], counts[0]), std::span(axes[1], counts[1]));
+}
+
 [[nodiscard]] constexpr product_extents extents_of(const matmul_attribute& product) {
   int axis = 0;
   const auto extent = [&](int axes) {
@@ -164,11 +239,16 @@ struct vector_tiles {
   found.paired = product.paired;
   found.single_left = four_reads_of(product, false) != four_reads::aligned;
   found.single_right = !product.prepared && four_reads_of(product, true) != four_reads::aligned;
+  if (!product.paired && !product.prepared && product.start.is_empty())
+    found.windows = windows_of(product.space, product.b, [&](int of) { return group_of(product, of); });
   return found;
 }
 
 /// Workgroups' tiles on matrix units.
 [[nodiscard]] constexpr std::int64_t tiles_of(const product_schedule& s, const product_extents& p) {
+  if (s.taps > 0)
+    return p.batch * p.windows.images * ceil_div<std::int64_t>(p.m, s.tile_m) *
+           ceil_div<std::int64_t>(p.windows.length(), s.tile_n);
   return p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);
 }
 

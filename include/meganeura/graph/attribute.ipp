@@ -47,9 +47,9 @@ MEGANEURA_INLINE std::string to_string(const product_schedule& value) {
   const auto more = [](const char* what, std::uint32_t count) {
     return count > 1 ? fmt::format(" {} {}", what, count) : std::string();
   };
-  return fmt::format("{} {}x{}x{} {}x{}{}{}{}", name, value.tile_m, value.tile_n, value.tile_k, value.subgroup_m,
+  return fmt::format("{} {}x{}x{} {}x{}{}{}{}{}", name, value.tile_m, value.tile_n, value.tile_k, value.subgroup_m,
                      value.subgroup_n, more("slices", value.slices), more("depth", value.depth),
-                     more("parts", value.parts));
+                     more("parts", value.parts), more("taps", value.taps));
 }
 
 namespace detail {

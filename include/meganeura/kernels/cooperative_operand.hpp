@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -176,6 +177,23 @@ class row_scales {
   std::optional<spirv::u32> zero_;
 };
 
+/// Four elements as one f16 term, or two, the second `distance` behind the first, to workgroup memory. `zero`: 0, which
+/// no compiler knows; of one term there need be none.
+inline void stage_terms(const spirv::memory<spirv::u32x2>& to, const spirv::u32& slot, const spirv::f32x4& x,
+                        std::uint32_t terms, std::uint32_t distance, const std::optional<spirv::u32>& zero) {
+  using namespace spirv;
+  const auto pack = [&](const f32x4& v) {
+    return vector(pack_half(vector(v[0], v[1])), pack_half(vector(v[2], v[3])));
+  };
+  if (terms == 1) return static_cast<void>(to[slot] = pack(x));
+  // NVIDIA's driver 580 takes a conversion there and back for none, unless something unknown happens in between.
+  const u32x2 high = pack(x), seen = high ^ u32x2(*zero);
+  const f32x2 first = unpack_half(seen[0]), second = unpack_half(seen[1]);
+  to[slot] = high;
+  const f32x4 rest = x - vector(first[0], first[1], second[0], second[1]);
+  to[slot + distance] = pack(rest * f32x4(2048.0f));
+}
+
 /// Rows of f16 terms that lie one behind the other, each of so many, those of a batch behind those of the one before.
 [[nodiscard]] inline matmul_operand prepared_plan(const matmul_operand& of, std::uint32_t length) {
   std::uint32_t batches = 1;
@@ -272,14 +290,20 @@ class cooperative_operand {
     }
   }
 
-  /// Sends for a few elements from the term first_k on, which tell of all. Parameters are taken for what they mostly
-  /// are.
-  void fetch_sample(const spirv::u32& first_k) {
+  /// Sends for a few elements of so many terms from first_k on, which tell of all. Parameters are taken for what they
+  /// mostly are.
+  void fetch_sample(const spirv::u32& first_k, std::uint32_t terms) {
+    fetch_sample([&](const spirv::u32& lane, std::uint32_t lanes) { return sampled(lane, lanes, first_k, terms); });
+  }
+  /// The same of four elements each of so many lanes.
+  template <class Sampled>
+    requires std::invocable<const Sampled&, spirv::u32, std::uint32_t>
+  void fetch_sample(const Sampled& sample) {
     if (is_parameter_ || is_prepared()) return;
     const std::uint32_t lanes = shuffles_ ? subgroup_size_ : 16;
     for (std::uint32_t at = 0; at < lanes; at += shuffles_ ? lanes : 2) {
       sample_.push_back(k_.variable<spirv::f32x4>());
-      sample_.back().store(sampled(shuffles_ ? index_ % subgroup_size_ : spirv::u32(at), lanes, first_k));
+      sample_.back().store(sample(shuffles_ ? index_ % subgroup_size_ : spirv::u32(at), lanes));
     }
   }
   /// Tells `scales` of them, which has its rows from `at` on; for all invocations the same.
@@ -324,6 +348,11 @@ class cooperative_operand {
       });
     }
     const std::size_t elements = pieces_.size() / row_groups() * (plan_.along_k ? unit : 1);
+    // A row is as large as what any of the lanes that share it saw: of sparse ones some saw next to nothing.
+    for (std::uint32_t mask = 1; by_rows_ && mask < lanes_; mask *= 2) {
+      for (const auto& each : seen_)
+        each.store(max(each.load(), k_.subgroup_shuffle_xor(each.load(), spirv::u32(mask))));
+    }
     k_.if_(!scales_->fits(scales_at_, seen_, static_cast<std::uint32_t>(elements)), [&] { scales_->note_misfit(); });
   }
   /// Tells of each row what was seen.
@@ -416,6 +445,10 @@ class cooperative_operand {
     const spirv::u32 offset = plan_.along_k ? row * shape_.stride + kk / unit : kk * shape_.stride + row / unit;
     return {offset + at, shape_.stride, plan_.along_k};
   }
+
+  /// Where the operand's f32 are, and the first of the batch's.
+  [[nodiscard]] const spirv::memory<spirv::f32>& numbers() const { return *single_; }
+  [[nodiscard]] const spirv::u32& base() const { return base_; }
 
   /// One element, where f32 is in memory.
   [[nodiscard]] spirv::f32 element(const spirv::u32& row, const spirv::u32& at) const {
@@ -569,11 +602,15 @@ class cooperative_operand {
     return by_row != nullptr && !(by_row->is_literal() && by_row->bits != 0);
   }
 
-  // Four elements, of another line of the tile's first terms for each four of so many lanes.
-  [[nodiscard]] spirv::f32x4 sampled(const spirv::u32& lane, std::uint32_t lanes, const spirv::u32& first_k) const {
-    const std::uint32_t across = std::min(4u, shape_.units), down = std::min(lanes / across, shape_.rows);
-    const spirv::u32 line = lane / across % down * (shape_.rows / down);
-    const spirv::u32 group = lane % across * (shape_.units / across);
+  // Four elements, of another line for each four of so many lanes: rows of the tile, terms from all over (images have
+  // borders, and sparse gradients corners, that tell of nothing else).
+  [[nodiscard]] spirv::f32x4 sampled(const spirv::u32& lane, std::uint32_t lanes, const spirv::u32& first_k,
+                                     std::uint32_t terms) const {
+    const std::uint32_t lines = plan_.along_k ? tile_rows_ : terms;
+    const std::uint32_t groups = std::max((plan_.along_k ? terms : tile_rows_) / unit, 1u);
+    const std::uint32_t across = std::min(4u, groups), down = std::min(lanes / across, lines);
+    const spirv::u32 line = lane / across % down * (lines / down);
+    const spirv::u32 group = lane % across * (groups / across);
     const piece p{.row = plan_.along_k ? line : group * unit, .k = plan_.along_k ? group : line};
     const spirv::u32 at = (plan_.along_k ? first_k / unit : first_k) + p.k;
     if (!grouped_) return singles(p.row, at);
@@ -672,16 +709,7 @@ class cooperative_operand {
       // What a prologue makes of the last element again is finite if that is, and meets zeros of the other operand.
       if (ends && !start_) x = select(inside(p, first_k), x, f32x4(0.0f));
       if (scales_) x = scaled(i, x);
-      const auto pack = [&](const f32x4& v) {
-        return vector(pack_half(vector(v[0], v[1])), pack_half(vector(v[2], v[3])));
-      };
-      if (terms_ == 1) return static_cast<void>((*staged_)[p.slot] = pack(x));
-      // NVIDIA's driver 580 takes a conversion there and back for none, unless something unknown happens in between.
-      const u32x2 high = pack(x), seen = high ^ u32x2(*zero_);
-      const f32x2 first = unpack_half(seen[0]), second = unpack_half(seen[1]);
-      (*staged_)[p.slot] = high;
-      const f32x4 rest = x - vector(first[0], first[1], second[0], second[1]);
-      (*staged_)[p.slot + shape_.groups()] = pack(rest * f32x4(2048.0f));
+      stage_terms(*staged_, p.slot, x, terms_, shape_.groups(), zero_);
     }
   }
 

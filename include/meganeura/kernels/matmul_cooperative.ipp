@@ -6,6 +6,7 @@
 #include <meganeura/kernels/cooperative_operand.hpp>
 #include <meganeura/kernels/matmul_cooperative.hpp>
 #include <meganeura/kernels/tensor_access.hpp>
+#include <meganeura/kernels/window_operands.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -38,19 +39,25 @@ class cooperative_product {
                       const device_profile& device)
       : k_(k),
         problem_(problem),
+        windows_(s.taps > 0 ? windows_of(problem) : fusion::product_windows()),
+        read_(s.taps > 0 ? as_places(problem, windows_) : problem),
         s_(s),
         device_(device),
         shape_(device.unit),
         unit_(k, device),
-        plan_(result_of(problem)),
-        m_count_(plan_operand(problem, true).row_count),
-        n_count_(plan_operand(problem, false).row_count),
-        k_count_(plan_operand(problem, true).k_count),
-        left_(k, plan_operand(problem, true), "a", s.tile_m, s, device, problem.parameters.a),
-        rights_(bind_rights(k, problem, s, device)),
-        programs_(bind_programs(problem, k)),
-        staged_(k.shared<Element>(
-            std::max(left_.staged_size() + sums() * rights_[0].staged_size(), exchange_size(s, wide, shape_)))) {
+        plan_(result_of(problem, s)),
+        m_count_(plan_operand(read_, true).row_count),
+        n_count_(plan_operand(read_, false).row_count),
+        k_count_(plan_operand(read_, true).k_count),
+        left_(k, plan_operand(read_, true), "a", s.tile_m, s, device, problem.parameters.a),
+        rights_(bind_rights(k, read_, s, device)),
+        programs_(bind_programs(problem, k)) {
+    std::uint32_t size =
+        std::max(left_.staged_size() + sums() * rights_[0].staged_size(), exchange_size(s, wide, shape_));
+    if constexpr (is_f32) {
+      if (s.taps > 0) shared_.emplace(k, read_, windows_, s), size = std::max(size, shared_->staged_size());
+    }
+    staged_.emplace(k.shared<Element>(size));
     if (device.subgroup_shuffle && device.subgroup_arithmetic) k.require_subgroup_size(device.subgroup_size);
     for (auto& right : rights_) {
       if (problem.prepared != 0) right.read_prepared(k.storage_buffer<spirv::u32>("prepared"));
@@ -72,6 +79,7 @@ class cooperative_product {
       fail(error_category::internal, "matmul: parts of rows have no statistics of these; the rules must not do that");
   }
 
+  [[nodiscard]] std::uint64_t batches() const { return extent_of(read_.batch); }
   [[nodiscard]] std::uint32_t tiles_m() const { return ceil_div(m_count_, s_.tile_m); }
   [[nodiscard]] std::uint32_t tiles_n() const { return ceil_div(n_count_, side_n()); }
 
@@ -87,9 +95,9 @@ class cooperative_product {
  private:
   void emit_sums(const tile_position& tile) {
     batch_ = tile.batch, first_m_ = tile.tile_m * s_.tile_m, first_n_ = tile.tile_n * side_n();
-    left_.begin(staged_, 0, batch_, first_m_);
+    left_.begin(*staged_, 0, batch_, first_m_);
     for (std::uint32_t side = 0; side < sums(); ++side)
-      rights_[side].begin(staged_, left_.staged_size() + side * rights_[side].staged_size(), batch_, first_n_);
+      rights_[side].begin(*staged_, left_.staged_size() + side * rights_[side].staged_size(), batch_, first_n_);
     left_.place();
     for (auto& right : rights_) right.place();
     const std::uint32_t across = s_.tile_n / s_.subgroup_n, down = s_.tile_m / s_.subgroup_m;
@@ -112,18 +120,28 @@ class cooperative_product {
       add_up(s_.depth > 1);
       return store();
     }
-    left_.fetch_sample(term(0));
-    for (auto& right : rights_) right.fetch_sample(term(0));
+    left_.fetch_sample(term(0), k_length());
+    if (s_.taps == 0) {
+      for (auto& right : rights_) right.fetch_sample(term(0), k_length());
+    }
     scales_->begin();
-    if (device_.matrix_units == matrix_units::emulated) return emit_in_turns();
-    fetch_first();
+    if (s_.taps > 0) {
+      begin_windows();
+    } else {
+      if (device_.matrix_units == matrix_units::emulated) return emit_in_turns();
+      fetch_first();
+    }
     guess_scales();
-    add_up(s_.depth > 1);
+    if (s_.taps > 0)
+      add_up_windows();
+    else
+      add_up(s_.depth > 1);
     // Drivers of graphics processors do worse where sums that are computed in two places are stored in one.
     k_.if_(
         scales_->fit(), [&] { finish_statistics(), store(); },
         [&] {
           is_seldom_ = true;
+          if (s_.taps > 0) see_rows();
           find_rows();
           fetch(0, 0, ends(0));
           clear_sums();
@@ -173,8 +191,9 @@ class cooperative_product {
   using operand = typename Unit<Element>::operand;
 
   // All stores are as wide.
-  [[nodiscard]] static matmul_result result_of(const matmul_problem& problem) {
+  [[nodiscard]] static matmul_result result_of(const matmul_problem& problem, const product_schedule& s) {
     matmul_result plan = plan_result(problem);
+    if (s.taps > 0) plan.width = 1;  // of places that are neighbours, results need not be
     for (const matmul_problem::store& each : problem.stores) {
       if (each.distance % plan.width != 0) plan.width = 1;
     }
@@ -232,6 +251,19 @@ class cooperative_product {
     left_.guess(*scales_, 0);
     for_rights([&](auto& right, std::uint32_t at) { right.guess(*scales_, at); });
   }
+  // Stages everything, so that it is seen, for what staged other rows.
+  void see_rows() {
+    left_.take_factors();
+    for (auto& right : rights_) right.take_factors();
+    const bool ends = k_length() % s_.tile_k != 0;
+    k_.for_(
+        0, end(k_length()), s_.tile_k,
+        [&](const spirv::u32& at) {
+          fetch(0, at, ends);
+          stage(0, at, ends);
+        },
+        spirv::unrolling::keep, steps());
+  }
   // By all that was staged.
   void find_rows() {
     k_.barrier();
@@ -275,10 +307,64 @@ class cooperative_product {
       // In the loop, drivers did worse.
       if (looks) look_at_rows(), k_.barrier();
     }
+    add_low();
+  }
+  void add_low() {
     if (!s_.keeps_low()) return;
     for (std::size_t i = 0; i < main_.size(); ++i) {
       unit_.scale(low_[i], 1.0f / 2048.0f);
       unit_.add(main_[i], low_[i]);
+    }
+  }
+
+  // Windows that share elements: the first channels are on their way.
+  void begin_windows() {
+    if constexpr (is_f32) {
+      shared_->begin(*staged_, left_.numbers(), rights_[0].numbers(), left_.base(), rights_[0].base(), first_m_,
+                     first_n_);
+      rights_[0].fetch_sample([&](const spirv::u32& lane, std::uint32_t lanes) {
+        return shared_->sampled(lane, lanes, first_channel(), channels());
+      });
+      shared_->fetch_right(first_channel());
+      shared_->fetch_left(first_channel(), 0);
+    }
+  }
+  // Of a part.
+  [[nodiscard]] std::uint32_t channels() const { return k_length() / static_cast<std::uint32_t>(windows_.taps); }
+  [[nodiscard]] spirv::u32 first_channel() const {
+    return s_.parts == 1 ? spirv::u32(0) : first_k_ / static_cast<std::uint32_t>(windows_.taps);
+  }
+  void add_up_windows() {
+    if constexpr (is_f32) {
+      shared_->use(scales_->guessed(0), scales_->guessed(s_.tile_m), scales_->zero());
+      const std::uint32_t turns = shared_->turns();
+      k_.for_(
+          0, channels(), s_.tile_k,
+          [&](const spirv::u32& at) {
+            const spirv::u32 channel = first_channel() + at, next = at + s_.tile_k;
+            for (std::uint32_t turn = 0; turn < turns; ++turn) {
+              if (turn == 0) shared_->stage_right();
+              shared_->stage_left(turn);
+              if (turn + 1 < turns) shared_->fetch_left(channel, turn + 1);
+              if (turn == 0 || turn + 1 == turns) {
+                k_.if_(next < channels(), [&] {
+                  if (turn == 0) shared_->fetch_right(channel + s_.tile_k);
+                  if (turn + 1 == turns) shared_->fetch_left(channel + s_.tile_k, 0);
+                });
+              }
+              k_.barrier();
+              for (std::uint32_t tap = 0; tap < s_.taps; ++tap) {
+                tap_ = {tap, turn * s_.taps + tap};
+                multiply_staged(s_.tile_k);
+              }
+              k_.barrier();
+            }
+          },
+          spirv::unrolling::keep, channels() / s_.tile_k);
+      tap_.reset();
+      shared_->look(*scales_, s_.tile_m);
+      k_.barrier();
+      add_low();
     }
   }
 
@@ -328,7 +414,7 @@ class cooperative_product {
         if (has_one_side()) {
           staged_place from = rights_[0].fragment(term, column_ + at * shape_.n, kk + d * shape_.k);
           from.offset = from.offset + side_ * rights_[0].staged_size();
-          return unit_.load(staged_, from, spirv::matrix_use::b);
+          return unit_.load(*staged_, from, spirv::matrix_use::b);
         }
         const std::uint32_t a_side = columns() / sums();
         return load(rights_[at / a_side], term, column_ + at % a_side * shape_.n, kk + d * shape_.k,
@@ -363,7 +449,13 @@ class cooperative_product {
   }
   [[nodiscard]] operand load(const cooperative_operand<Element>& from, std::uint32_t term, const spirv::u32& row,
                              const spirv::u32& kk, spirv::matrix_use use) const {
-    return unit_.load(staged_, from.fragment(term, row, kk), use);
+    if (tap_) {
+      return unit_.load(*staged_,
+                        use == spirv::matrix_use::a ? shared_->left_fragment(term, tap_->left, row, kk)
+                                                    : shared_->right_fragment(term, tap_->right, row, kk),
+                        use);
+    }
+    return unit_.load(*staged_, from.fragment(term, row, kk), use);
   }
 
   void store() {
@@ -391,7 +483,7 @@ class cooperative_product {
       const spirv::u32 m = slice_ * s_.tile_m + row_ + i / columns() * shape_.m;
       const spirv::u32 first_n = has_one_side() ? side_ * side_n() + column_ : column_ * sums();
       const spirv::u32 n = first_n + i % columns() * shape_.n;
-      unit_.store(main_[i], staged_, m * stride + n / wide, stride);
+      unit_.store(main_[i], *staged_, m * stride + n / wide, stride);
     }
     k_.barrier();
     store_area(
@@ -406,7 +498,7 @@ class cooperative_product {
     const spirv::u32 lane = unit_.lane();
     for (std::uint32_t i = 0; i < rows(); ++i) {
       for (std::uint32_t j = 0; j < columns(); ++j)
-        unit_.store(main_[i * columns() + j], staged_, band + j * shape_.n / wide, stride);
+        unit_.store(main_[i * columns() + j], *staged_, band + j * shape_.n / wide, stride);
       unit_.meet();
       store_area(
           shape_.m, s_.subgroup_n / sums(), lane, device_.subgroup_size, row_ + i * shape_.m, column_,
@@ -454,7 +546,10 @@ class cooperative_product {
         const spirv::u32 place = first + (worker + i * workers);
         const bool is_whole = count % (workers * together) == 0;
         const spirv::u32 at = is_whole ? place : min(place, spirv::u32(count - 1));
-        const spirv::u32 row = at / a_row, column = at % a_row * width;
+        spirv::u32 row = at / a_row, column = at % a_row * width;
+        // The same column all the time, which drivers do not find out.
+        if (s_.taps > 0 && is_whole && workers % a_row == 0)
+          row = worker / a_row + (first / a_row + i * (workers / a_row)), column = worker % a_row * width;
         groups.push_back({m + row, n + column, is_whole ? spirv::boolean(true) : place < count, {}});
         find(groups.back(), row, column);
       }
@@ -471,9 +566,9 @@ class cooperative_product {
   [[nodiscard]] std::vector<spirv::f32> exchanged(const spirv::u32& row, const spirv::u32& column,
                                                   std::uint32_t width) const {
     std::vector<spirv::f32> found;
-    if (width == 1) return {spirv::bitcast<spirv::f32>(staged_.component(row + column / wide, column % wide).load())};
+    if (width == 1) return {spirv::bitcast<spirv::f32>(staged_->component(row + column / wide, column % wide).load())};
     for (std::uint32_t i = 0; i < width; i += wide) {
-      const Element both = staged_.load(row + (column + i) / wide);
+      const Element both = staged_->load(row + (column + i) / wide);
       for (std::uint32_t j = 0; j < std::min(wide, width); ++j) found.push_back(spirv::bitcast<spirv::f32>(both[j]));
     }
     return found;
@@ -555,7 +650,7 @@ class cooperative_product {
   // The sums of all parts, in their order.
   void store_meeting() {
     share_out(
-        s_.tile_m, side_n(), k_.local_index(), k_.local_size()[0], 4, 0, 0,
+        s_.tile_m, side_n(), k_.local_index(), k_.local_size()[0], s_.taps > 0 ? 8 : 4, 0, 0,
         [&](result_group& group, const spirv::u32&, const spirv::u32&) {
           for (std::uint32_t side = 0; side < sums(); ++side) {
             const spirv::u32 first = slab_ + place_in_slab(group, side);
@@ -579,12 +674,13 @@ class cooperative_product {
     std::vector<spirv::u32> offsets;
     for (result_group& group : groups) {
       const auto width = static_cast<std::uint32_t>(group.sums[0].size());
-      spirv::u32 m = first_m_ + group.m, n = first_n_ + group.n;
+      spirv::u32 m = first_m_ + group.m, n = first_n_ + group.n, batch = batch_;
       if (m_ends) group.is_one = group.is_one && m < m_count_, m = min(m, spirv::u32(m_count_ - 1));
       if (n_ends) group.is_one = group.is_one && n < n_count_, n = min(n, spirv::u32(n_count_ - width));
-      offsets.push_back(offset_of(plan_.batch, batch_) + offset_of(plan_.m, m) + offset_of(plan_.n, n) +
+      if (s_.taps > 0) find_window(group, batch, n);
+      offsets.push_back(offset_of(plan_.batch, batch) + offset_of(plan_.m, m) + offset_of(plan_.n, n) +
                         problem_.offset_out);
-      matmul_point at{batch_, m, n, offsets.back()};
+      matmul_point at{batch, m, n, offsets.back()};
       if (statistics_) at.statistic = statistics_->load(group.m);
       finish(group, at);
     }
@@ -599,6 +695,17 @@ class cooperative_product {
         }
       });
     }
+  }
+
+  // Which one place n of an image of the batch begins, if one does.
+  void find_window(result_group& group, spirv::u32& batch, spirv::u32& n) const {
+    const auto images = static_cast<std::uint32_t>(windows_.images),
+               height = static_cast<std::uint32_t>(windows_.height), width = static_cast<std::uint32_t>(windows_.width),
+               pitch = static_cast<std::uint32_t>(windows_.pitch);
+    const spirv::u32 image = batch % images, x = n % pitch, y = n / pitch;
+    if (width < pitch) group.is_one = group.is_one && x < width;
+    n = (image * height + y) * width + min(x, spirv::u32(width - 1));
+    batch = batch / images;
   }
 
   // One, or four of which `at` counts the groups.
@@ -637,8 +744,15 @@ class cooperative_product {
     return sum.load();
   }
 
+  static constexpr bool is_f32 = Element::components == 2;
+  struct staged_tap {
+    std::uint32_t left, right;  // among those of the left operand that are staged, and of all
+  };
+
   spirv::kernel& k_;
   const matmul_problem& problem_;
+  const fusion::product_windows windows_;  // where elements are shared
+  const matmul_problem read_;              // as its operands are read, see as_places
   const product_schedule s_;
   const device_profile& device_;
   const matrix_shape shape_;
@@ -652,7 +766,9 @@ class cooperative_product {
   std::optional<bound_tensor> narrow_;                 // instead, where results are not f32
   std::optional<spirv::memory<spirv::f32>> partial_;   // sums of all parts and tiles
   std::optional<spirv::memory<spirv::u32>> arrivals_;  // of each tile
-  spirv::memory<Element> staged_;
+  std::optional<shared_windows> shared_;
+  std::optional<staged_tap> tap_;  // that is multiplied
+  std::optional<spirv::memory<Element>> staged_;
   std::optional<row_scales> scales_;
   std::optional<spirv::memory<spirv::f32>> statistics_;  // of the tile's rows
   spirv::u32 batch_, first_m_, first_n_, first_k_, slice_, row_, column_;
@@ -668,7 +784,7 @@ template <spirv::kernel_value Element, template <class> class Unit>
                                                const device_profile& device) {
   spirv::kernel k(describe(problem), {s.subgroups() * device.subgroup_size, 1, 1});
   cooperative_product<Element, Unit> product(k, problem, s, device);
-  const std::uint64_t tiles = extent_of(problem.batch) * product.tiles_m() * product.tiles_n();
+  const std::uint64_t tiles = product.batches() * product.tiles_m() * product.tiles_n();
   const auto groups = spread_groups(tiles * s.parts, device);
   const spirv::u32 linear = linear_group(k, groups);
   if_inside(k, linear, tiles * s.parts, std::uint64_t{groups[0]} * groups[1], [&] {
@@ -715,7 +831,21 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
          "matmul schedule '{}': a subgroup keeps at most {} results of split operands in its registers", to_string(s),
          fusion::largest_split);
   }
-  if (!fusion::shares_terms(s, static_cast<std::int64_t>(extent_of(problem.k)), device)) {
+  const fusion::product_windows windows = windows_of(problem);
+  const auto terms = static_cast<std::int64_t>(extent_of(problem.k));
+  if (s.taps > 0) {
+    const std::int64_t channels = windows.is_empty() ? 0 : terms / windows.taps;
+    const bool fits = !windows.is_empty() && (s.taps == windows.taps || s.taps == windows.last_taps) &&
+                      s.reach == windows.reach && channels % s.tile_k == 0 && s.depth == 1 && s.is_scaled();
+    if (!fits || problem.offset_second || problem.has_prologue || problem.prepared != 0) {
+      fail(error_category::invalid_argument,
+           "matmul schedule '{}': of f32 windows that share elements a step has all taps or those of the last axis of "
+           "so many channels as divide all of them; here are {} windows of {} and {} taps of {} channels, which reach "
+           "{}",
+           to_string(s), windows.is_empty() ? "no" : "such", windows.taps, windows.last_taps, channels, windows.reach);
+    }
+  }
+  if (!fusion::shares_terms(s, s.taps > 0 ? terms / windows.taps : terms, device)) {
     fail(error_category::invalid_argument,
          "matmul schedule '{}': each part has whole steps of the {} terms of k, and those on their way at once; the "
          "device counts "

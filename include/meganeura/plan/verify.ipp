@@ -2,6 +2,7 @@
 // The verifier of plans: shares only the structures of a plan with the planner, whose mistakes are to be found.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/fusion/product_tiles.hpp>
 #include <meganeura/plan/plan.hpp>
 
 #include <algorithm>
@@ -190,14 +191,18 @@ class replay {
     const auto* product = std::get_if<matmul_attribute>(&g().attribute_of(s.node));
     if (!product || product->schedule.parts == 1) return;
     const product_schedule& cut = product->schedule;
-    std::int64_t sides[4] = {1, 1, 1, 1};
+    std::int64_t sides[4] = {1, 1, 1, 1}, images = 1;
     const int axes[4] = {product->batch_axes, product->m_axes, product->n_axes, product->k_axes};
     for (int side = 0, axis = 0; side < 4; ++side) {
       for (int i = 0; i < axes[side]; ++i) sides[side] *= product->space[axis++];
     }
+    if (cut.taps > 0) {  // each image has tiles of its own
+      const fusion::product_windows windows = fusion::extents_of(*product).windows;
+      images = windows.images, sides[2] = windows.length();
+    }
     const std::int64_t tile_n = cut.tile_n / (product->paired ? 2 : 1);
     const std::int64_t tiles =
-        sides[0] * ((sides[1] + cut.tile_m - 1) / cut.tile_m) * ((sides[2] + tile_n - 1) / tile_n);
+        sides[0] * images * ((sides[1] + cut.tile_m - 1) / cut.tile_m) * ((sides[2] + tile_n - 1) / tile_n);
     check(s.bindings.size() == behind + 2, "a product of several parts has no place for their sums");
     const binding &sums = s.bindings[behind], &arrivals = s.bindings[behind + 1];
     check(sums.how == usage::write &&

@@ -54,7 +54,7 @@ using tuned_sizes = std::map<fusion::product_extents, tuned_size>;
     std::vector<product_schedule>& found = sizes[extents].candidates;
     if (!found.empty()) continue;
     std::vector<product_schedule> all =
-        fusion::product_schedules(fusion::arithmetic_of(wanted, extents, costs), extents.k, costs);
+        fusion::product_schedules(fusion::arithmetic_of(wanted, extents, costs), extents, costs);
     std::ranges::stable_sort(
         all, {}, [&](const product_schedule& each) { return fusion::unit_time(each, extents, costs).alone; });
     all.resize(std::min(all.size(), static_cast<std::size_t>(candidates)));
@@ -174,9 +174,30 @@ MEGANEURA_INLINE void save_tuned(const fusion::tuned_products& products, const s
                                  const device& on) try {
   nlohmann::json rows = nlohmann::json::array();
   products.each([&](const fusion::product_extents& p, precision wanted, const product_schedule& s) {
-    rows.push_back({detail::precision_names[static_cast<int>(wanted)], p.batch, p.m, p.n, p.k,
-                    detail::name_of(s.arithmetic), s.tile_m, s.tile_n, s.tile_k, s.subgroup_m, s.subgroup_n, s.slices,
-                    s.depth, p.single_left ? 1u : 0u, p.single_right ? 1u : 0u});
+    rows.push_back({detail::precision_names[static_cast<int>(wanted)],
+                    p.batch,
+                    p.m,
+                    p.n,
+                    p.k,
+                    detail::name_of(s.arithmetic),
+                    s.tile_m,
+                    s.tile_n,
+                    s.tile_k,
+                    s.subgroup_m,
+                    s.subgroup_n,
+                    s.slices,
+                    s.depth,
+                    s.taps,
+                    s.reach,
+                    p.single_left ? 1u : 0u,
+                    p.single_right ? 1u : 0u,
+                    p.windows.images,
+                    p.windows.height,
+                    p.windows.width,
+                    p.windows.pitch,
+                    p.windows.taps,
+                    p.windows.last_taps,
+                    p.windows.reach});
   });
   detail::write_measured(path, detail::tuned_origin(on), "products", rows);
 } catch (...) {
@@ -200,7 +221,7 @@ MEGANEURA_INLINE std::shared_ptr<const fusion::tuned_products> load_tuned(const 
   if (!rows.is_array()) damaged("no list of them");
   try {
     for (const nlohmann::json& row : rows) {
-      if (!row.is_array() || row.size() != 15) damaged("a row of another length");
+      if (!row.is_array() || row.size() != 24) damaged("a row of another length");
       const auto number = [&](std::size_t at) {
         if (!row[at].is_number_unsigned() || row[at].get<std::uint64_t>() > 0x7fffffffu) damaged("a size that is none");
         return row[at].get<std::int64_t>();
@@ -212,9 +233,17 @@ MEGANEURA_INLINE std::shared_ptr<const fusion::tuned_products> load_tuned(const 
       constexpr product_arithmetic all[] = {fma, split, rounded, half};
       const auto* arithmetic = std::ranges::find(all, word(5), detail::name_of);
       if (wanted == std::ssize(detail::precision_names) || arithmetic == std::end(all)) damaged("an unknown word");
-      found->set({number(1), number(2), number(3), number(4), false, number(13) != 0, number(14) != 0},
-                 static_cast<precision>(wanted),
-                 {*arithmetic, size(6), size(7), size(8), size(9), size(10), size(11), size(12)});
+      found->set(
+          {number(1),
+           number(2),
+           number(3),
+           number(4),
+           false,
+           number(15) != 0,
+           number(16) != 0,
+           {number(17), number(18), number(19), number(20), number(21), number(22), number(23)}},
+          static_cast<precision>(wanted),
+          {*arithmetic, size(6), size(7), size(8), size(9), size(10), size(11), size(12), 1, size(13), size(14)});
     }
   } catch (const nlohmann::json::exception&) {
     damaged("other rows");
