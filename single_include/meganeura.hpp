@@ -2485,6 +2485,20 @@ struct product_schedule {
 /// "split 32x32x128 16x16 slices 4 depth 2 parts 3"; "rounded 64x128x32 32x32 taps 3"; "fma".
 [[nodiscard]] std::string to_string(const product_schedule& value);
 
+/// A border of zeros around the last two axes of a tensor (with `rows` 1 around the last one alone) that is not in
+/// memory: what is there has `height` x `width` elements of each `rows` x `columns`, the first at (low_row,
+/// low_column).
+struct zero_border {
+  std::int64_t rows = 0, columns = 0;  // 0: there is none
+  std::int64_t height = 0, width = 0, low_row = 0, low_column = 0;
+  [[nodiscard]] constexpr bool is_empty() const { return rows == 0; }
+  static void each(auto& self, auto visit) {
+    visit("rows", self.rows), visit("columns", self.columns), visit("height", self.height), visit("width", self.width),
+        visit("low_row", self.low_row), visit("low_column", self.low_column);
+  }
+  friend bool operator==(const zero_border&, const zero_border&) = default;
+};
+
 /// out[b, m, n] = epilogue(sum over k of prologue(a[b, m, k]) * b[b, n, k]): each letter is a group of axes of `space`,
 /// in the order batch, m, n, k. a and b are operands 0 and 1 and are read through affine accesses over `space` (never
 /// bounded); epilogue accesses have stride 0 along k, the prologue's along n, and sources >= 2. `output` has stride 0
@@ -2496,7 +2510,9 @@ struct product_schedule {
 /// instead store one result in two halves, each element of the epilogue's node `half` lying `half_distance` elements
 /// (below 0: before; 0: there is none) behind the last node's. Rounded right operands may come `prepared`: as many
 /// operands more, behind all others, have their rows as op::prepare_rows makes them, in one term of length
-/// `prepared_length`, a batch behind the other, and they themselves are read where f16 cannot hold a row.
+/// `prepared_length`, a batch behind the other, and they themselves are read where f16 cannot hold a row. Right
+/// operands whose windows share elements may have a border that their access counts and memory has not; left ones of
+/// such may be read backwards along k.
 struct matmul_attribute {
   shape space;
   int batch_axes = 0, m_axes = 0, n_axes = 0, k_axes = 0;
@@ -2509,6 +2525,7 @@ struct matmul_attribute {
   scalar_ref half{0};
   std::int64_t half_distance = 0;
   bool prepared = false;
+  zero_border border{};
   /// Right operands, which are operands 1, 2, ...
   [[nodiscard]] constexpr std::size_t sums() const { return paired ? 2 : 1; }
   static void each(auto& self, auto visit) {
@@ -2516,7 +2533,8 @@ struct matmul_attribute {
         visit("n_axes", self.n_axes), visit("k_axes", self.k_axes), visit("a", self.a), visit("b", self.b),
         visit("output", self.output), visit("start", self.start), visit("finish", self.finish),
         visit("schedule", self.schedule), visit("paired", self.paired), visit("further", self.further),
-        visit("half", self.half), visit("half_distance", self.half_distance), visit("prepared", self.prepared);
+        visit("half", self.half), visit("half_distance", self.half_distance), visit("prepared", self.prepared),
+        visit("border", self.border);
   }
   friend bool operator==(const matmul_attribute&, const matmul_attribute&) = default;
 };
@@ -21382,9 +21400,9 @@ struct attribute_printer {
     std::string start;
     if (!a.start.program.nodes.empty()) start += " of " + to_string(a.start.program);
     if (!a.start.statistic.nodes.empty()) start += " beside " + to_string(a.start.statistic);
-    return fmt::format("{}space=[{}] b{}m{}n{}k{} {}{}{}{}", a.paired ? "pair " : "", fmt::join(a.space, ","),
+    return fmt::format("{}space=[{}] b{}m{}n{}k{} {}{}{}{}{}", a.paired ? "pair " : "", fmt::join(a.space, ","),
                        a.batch_axes, a.m_axes, a.n_axes, a.k_axes, program_text(a.finish.program, a.further, halves(a)),
-                       start, schedule, a.prepared ? " prepared" : "");
+                       start, schedule, a.prepared ? " prepared" : "", a.border.is_empty() ? "" : " in a border");
   }
   std::string operator()(const attention_attribute& a) const {
     const std::string schedule = a.schedule.is_on_units() ? " " + meganeura::to_string(a.schedule) : std::string();
@@ -31924,8 +31942,9 @@ inline constexpr tile_shape window_shapes[] = {{32, 32, 16, 16, {2}},
   // Where terms or columns are few, one of these begins and ends while another computes: 1536x576x128 took 7.3 us in
   // 64x64 and 8.4 in 128x64. Of more than have room at once they all do.
   const bool overlaps = split && s.slices == 1 && s.subgroups() == 4 && each <= beside && (p.k <= 256 || p.n <= 64);
-  // Windows that share elements: within 1.1 times the best of 30 to 80 each of 17 convolutions, mostly.
-  const double fitted = s.taps == 0 ? 1 : (s.subgroup_m == unit.m ? 1.15 : 0.95) * (p.single_left ? 0.85 : 1);
+  // Windows that share elements, fitted to 1,400 times of 17 convolutions: within 1.1 times the best of each, mostly.
+  const double by_tile = split ? (results < 8192 ? 0.82 : 0.95) : s.subgroup_m == unit.m ? 1.15 : 0.95;
+  const double fitted = s.taps == 0 ? 1 : by_tile * (p.single_left ? 0.85 : 1);
   const auto shared = [&](double groups_beside) {
     return (overlaps ? 0.75 : 1) * fitted * work * (1 + costs.few * 16 / (s.subgroups() * groups_beside)) +
            results * s.slices * costs.exchange;
@@ -32411,6 +32430,7 @@ enum class structural : std::uint8_t {
   prepare_rows,
   exchange_sums,
   prepare_weights,
+  zero_borders,
   split_sum,
   split_filter,
   split_reduce,
@@ -32473,6 +32493,8 @@ inline constexpr structural_info structural_rules[] = {
     {structural::exchange_sums, "exchange_sums", "attention", exactness::reassociates},
     // right operands that are folded, as the f16 terms that a product of rounded operands multiplies
     {structural::prepare_weights, "prepare_weights", "products", exactness::reassociates},
+    // zeros around an image, which windows that share elements do without
+    {structural::zero_borders, "zero_borders", "products"},
     // a product with few results and a long sum
     {structural::split_sum, "split_sum", "splits"},
     // the gradient of a small filter over several images
@@ -32606,6 +32628,10 @@ struct prepare_rows : structural_rule<structural::prepare_rows, op::attention> {
 struct prepare_weights : structural_rule<structural::prepare_weights, op::matmul> {
   static void apply(implementation_pass& pass, enode_id id);
 };
+// A product of windows that share elements reads an image without the zeros around it, see matmul_attribute::border.
+struct zero_borders : structural_rule<structural::zero_borders, op::matmul> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
 // The gradient of a softmax, weights * (x - sum of weights * x along the row), where x is a product and that of the
 // weights and its right operand is there too: the row's sum is that of the left operand times this result, which the
 // product's kernel adds up as it reads the operand.
@@ -32693,7 +32719,8 @@ inline bool is_plain(const index_map& access) { return access.bounded == 0 && is
 
 // A product that stores the sums of its two operands' products and nothing else.
 inline bool is_plain_product(const matmul_attribute& product) {
-  return product.start.is_empty() && !product.paired && product.further.empty() && product.finish.program.is_identity();
+  return product.start.is_empty() && product.border.is_empty() && !product.paired && product.further.empty() &&
+         product.finish.program.is_identity();
 }
 
 // How many sums what ends a node is made of: of a pair of products two.
@@ -33318,7 +33345,7 @@ inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what
     return {};
   if (!product->further.empty() && !tuned->is_on_units()) return {};
   if (product->prepared && !can_be_prepared(*tuned)) return {};
-  if (!detail::is_forward(product->a) && tuned->taps == 0) return {};
+  if ((!detail::is_forward(product->a) || !product->border.is_empty()) && tuned->taps == 0) return {};
   if (!is_on_offer(*tuned, extents, options.precision, device_of(options))) return {};
   matmul_attribute changed = *product;
   changed.schedule = *tuned;
@@ -44941,6 +44968,456 @@ MEGANEURA_INLINE void attention_gradients::apply(implementation_pass& pass, enod
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // Convolutions as products: what they read of an image lies at affine places, in a border of zeros.
+// Products: contracts to matmuls or, where a side is missing, to regions; how long they take and what they end with.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+namespace detail {
+
+MEGANEURA_INLINE void widen_product::apply(implementation_pass& pass, enode_id id) {
+  engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner), a = g.operand(id, 0), b = g.operand(id, 1);
+  const dtype type = g[owner].type;
+  const contract_loops product = loops_of(g, id);
+  // Rows of few products read as quickly in 16 bits.
+  if (!product.fits || !is_float(type) || !is_narrow(type) || has_few_rows(extents_by_group(product.loops))) return;
+  for (const class_id each : {owner, a, b}) {
+    if (g.extents(each).bytes(dtype::f32) > pass.limits().tensor_bytes) return;
+  }
+  const rule_mask reasons = bit(rule) | g.node(id).reasons;
+  const auto converted = [&](class_id operand) {
+    return g.add(op::map, dtype::f32, g.extents(operand), map_attribute{cast_program(type, dtype::f32)},
+                 std::span(&operand, 1), reasons);
+  };
+  // Before a view, through which the product can read, and in the order in which it lies.
+  const auto wide = [&](class_id operand) {
+    for (const enode_id node : g[operand].nodes) {
+      if (g.node(node).kind != op::view) continue;
+      const class_id source = g.operand(node, 0);
+      if (g.extents(source).elements() > g.extents(operand).elements()) continue;
+      const auto view = g.get<view_attribute>(node);
+      const class_id values = converted(source);
+      return g.add(op::view, dtype::f32, g.extents(operand), view, std::span(&values, 1), reasons);
+    }
+    return converted(operand);
+  };
+  const class_id operands[] = {wide(a), wide(b)};
+  const auto labels = g.get<contract_attribute>(id);
+  const class_id sums = g.add(op::contract, dtype::f32, g.extents(owner), labels, operands, reasons);
+  g.add_to(owner, op::map, map_attribute{cast_program(dtype::f32, type)}, std::span(&sums, 1), reasons);
+  pass.note_applied(rule);
+}
+
+MEGANEURA_INLINE void contract_to_region::apply(implementation_pass& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  const contract_loops product = loops_of(g, id);
+  const bool sums = product.loops.count(3) > 0;
+  if (!product.fits) return;
+  const dtype type = g[owner].type;
+  // A region has no tiles: no product with two sides is one, if it has another way.
+  const auto is_tiled = [&](enode_id node) {
+    return g.node(node).kind == op::matmul || has(g.node(node).reasons, structural::widen_product);
+  };
+  const bool has_tiles = type == dtype::f32 || std::ranges::any_of(g[owner].nodes, is_tiled);
+  if (sums && has_tiles && product.loops.count(1) > 0 && product.loops.count(2) > 0) return;
+  region_draft draft = pass.draft();
+  draft.loops.space = product.loops.space;
+  for (int i = 0; i < max_rank; ++i) draft.loops.group[i] = product.loops.group[i] == 3 ? region_draft::row : 0;
+  draft.per_row = sums;
+  draft.loops.accesses = {product.loops.accesses[0]};
+  scalar_builder builder;
+  for (std::size_t side = 0; side < 2; ++side) {
+    pass.add_operand(draft, g.operand(id, side), product.loops.accesses[side + 1]);
+  }
+  scalar_ref value = builder.binary(scalar_op::multiply, builder.argument(0, type), builder.argument(1, type));
+  if (sums) value = builder.unary(scalar_op::row_sum, value);
+  pass.emit_regions(owner, draft, builder.finish(value), rule);
+}
+
+// Along terms a product of windows that share elements reads its left operand backwards as well.
+[[nodiscard]] inline bool is_forward_beside_terms(const nest& loops, index_map read) {
+  for (int axis = 0; axis < loops.space.rank(); ++axis) {
+    if (loops.group[axis] == 3) read.strides[axis] = 0;
+  }
+  return is_forward(read);
+}
+
+// Replaces the operand by what its view reads, if that is stored in `type`.
+inline const char* read_through(const engine& g, enode_id copy, dtype type, nest& loops, std::size_t which,
+                                class_id& source) {
+  const auto& region = g.get<region_attribute>(copy);
+  const index_map& read = region.accesses[0];
+  if (read.bounded) return "the operand has a border";
+  if (g[g.operand(copy, 0)].type != type) return "the operand is stored in another dtype";
+  const nest before = loops;
+  axis_map map;
+  index_map composed;
+  if (!solve_index(loops, which, region.space, region.space.rank(), region.output, true, map) ||
+      !compose_access(read, region.space.rank(), map, loops.accesses[which], loops.space, composed)) {
+    loops = before;
+    return "the operand's view is not affine in the product's loops";
+  }
+  if (!is_forward_beside_terms(loops, composed)) {
+    loops = before;
+    return "the operand would be read backwards";
+  }
+  loops.accesses[which] = composed;
+  source = g.operand(copy, 0);
+  return nullptr;
+}
+
+// Whether neighbours along some axis of `groups` lie in aligned groups of so many.
+[[nodiscard]] inline bool lies_in_groups(std::int64_t size, const nest& loops, const index_map& read,
+                                         std::initializer_list<int> groups) {
+  const auto is_multiple = [&](std::int64_t number) { return number % size == 0; };
+  for (int along = loops.space.rank(); along-- > 0;) {
+    const bool is_asked = std::ranges::find(groups, loops.group[along]) != groups.end();
+    if (!is_asked || read.strides[along] != 1 || !is_multiple(loops.space[along])) continue;
+    bool fits = is_multiple(read.offset);
+    for (int axis = 0; axis < loops.space.rank(); ++axis)
+      fits = fits && (axis == along || loops.space[axis] == 1 || is_multiple(read.strides[axis]));
+    // The last one of its group, as kernels see it.
+    for (int axis = along + 1; axis < loops.space.rank(); ++axis)
+      fits = fits && (loops.group[axis] != loops.group[along] || loops.space[axis] == 1);
+    if (fits) return true;
+  }
+  return false;
+}
+
+// Whether matrix units can read f16 operands where they lie.
+[[nodiscard]] inline bool is_read_in_eights(const nest& loops) {
+  return lies_in_groups(8, loops, loops.accesses[1], {1, 3}) && lies_in_groups(8, loops, loops.accesses[2], {2, 3});
+}
+
+inline product_start start_of(const matmul_attribute& product, const device_profile& device) {
+  const prologue& start = product.start;
+  if (start.is_empty()) return {};
+  double operations = program_cost(start.program, device) + 2 * static_cast<double>(start.accesses.size());
+  const bool statistics = !start.statistic.nodes.empty();
+  if (statistics) operations += program_cost(start.statistic, device) + 1;
+  return {operations, statistics};
+}
+
+// Why there is no kernel of a product with this prologue.
+inline const char* prologue_problem(const matmul_attribute& product, const nest& loops) {
+  if (!product.schedule.is_scaled()) return "products with a prologue are computed on matrix units alone";
+  const bool lies_well = product.start.statistic.nodes.empty() ? lies_in_groups(4, loops, product.a, {1, 3})
+                                                               : lies_in_groups(4, loops, product.a, {3});
+  if (!lies_well) return "the operand does not lie in groups of four";
+  return nullptr;
+}
+
+// A product being written.
+struct product_draft {
+  nest loops;  // of which the accesses are the result, both operands, what the epilogue reads, and the prologue
+  class_list operands{};  // those that are multiplied, and what these read
+  scalar_program finish{};
+  bool paired = false;
+  std::vector<further_result> further{};  // whose outputs are the result's
+  scalar_ref half{0};
+  std::int64_t half_distance = 0;
+  prologue start{};  // without its accesses
+  std::size_t start_accesses = 0;
+  rule_mask reasons{};
+};
+
+// The draft's program of these arguments; further results and halves are of the same values.
+inline void replace_arguments(product_draft& draft, scalar_builder& builder, std::span<const scalar_ref> arguments) {
+  small_vector<scalar_ref, 4> values;
+  const auto add = [&](scalar_ref value) { values.push_back(builder.inlined(part(draft.finish, value), arguments)); };
+  for (const further_result& each : draft.further) add(each.value);
+  if (draft.half_distance != 0) add(draft.half);
+  values.push_back(builder.inlined(draft.finish, arguments));
+  draft.finish = builder.finish(std::span(values.begin(), values.end()));  // the last one's node is the last
+  for (std::size_t i = 0; i < draft.further.size(); ++i) draft.further[i].value = values[i];
+  if (draft.half_distance != 0) draft.half = values[draft.further.size()];
+}
+
+// The draft as `value`; or why there is no kernel of it.
+inline const char* make_product(implementation_pass& pass, product_draft& draft, matmul_attribute& value) {
+  const engine& g = pass.graph();
+  nest& loops = draft.loops;
+  // Threads of a product run along n: the group with the result's unit stride takes that place.
+  bool unit_in_m = false;
+  for (int k = 0; k < loops.space.rank(); ++k) unit_in_m |= loops.group[k] == 1 && loops.accesses[0].strides[k] == 1;
+  if (unit_in_m) {
+    if (!draft.start.is_empty() || draft.paired) return "the result lies along the rows";
+    swap_sides(loops);
+    std::swap(draft.operands[0], draft.operands[1]);
+  }
+  normalise(loops);
+  const bool is_backward = !is_forward(loops.accesses[1]);
+  if (!is_forward(loops.accesses[2])) return "the right operand would be read backwards";
+  if (!std::all_of(loops.accesses.begin(), loops.accesses.end(), [&](const index_map& each) {
+        return is_plain(each) || (is_backward && &each == &loops.accesses[1]);
+      })) {
+    fail(error_category::internal, "fusion: a product of {} would read or write with a border or backwards",
+         to_string(g.extents(g.find(draft.operands[0]))));
+  }
+  value.space = loops.space;
+  value.batch_axes = loops.count(0);
+  value.m_axes = loops.count(1);
+  value.n_axes = loops.count(2);
+  value.k_axes = loops.count(3);
+  value.output = loops.accesses[0];
+  value.a = loops.accesses[1];
+  value.b = loops.accesses[2];
+  value.a.source = 0;
+  value.b.source = 1;
+  value.output.source = 0;
+  const auto prologue_begin = loops.accesses.end() - static_cast<std::ptrdiff_t>(draft.start_accesses);
+  value.finish.program = std::move(draft.finish);
+  value.finish.accesses.assign(loops.accesses.begin() + 3, prologue_begin);
+  value.start = std::move(draft.start);
+  value.start.accesses.assign(prologue_begin, loops.accesses.end());
+  value.paired = draft.paired;
+  for (further_result& each : draft.further) {
+    each.output = value.output;
+    value.further.push_back(std::move(each));
+  }
+  value.half = draft.half, value.half_distance = draft.half_distance;
+  const dtype stored = g[g.find(draft.operands[0])].type;
+  value.schedule = pass.best(extents_of(value), stored, start_of(value, pass.device())).schedule;
+  if (!value.start.is_empty()) {
+    if (const char* problem = prologue_problem(value, loops)) return problem;
+  }
+  if (is_backward && value.schedule.taps == 0) return "the left operand would be read backwards";
+  const bool on_units_alone = value.paired || !value.further.empty() || stored == dtype::f16;
+  if (on_units_alone && !value.schedule.is_on_units()) return "only matrix units compute this, which others outrun";
+  const bool second_in_eights = !value.paired || loops.accesses[3].offset % 8 == 0;
+  if (stored == dtype::f16 && !(is_read_in_eights(loops) && second_in_eights))
+    return "f16 operands would be read otherwise than they lie";
+  return nullptr;
+}
+
+// Adds it to the owner, unless it reads that; of an attribute or of one that is known.
+template <class Attribute>
+enode_id add_product(implementation_pass& pass, class_id owner, const Attribute& value,
+                     std::span<const class_id> operands, const rule_mask& reasons) {
+  engine& g = pass.graph();
+  for (class_id operand : operands) {
+    if (g.find(operand) == g.find(owner)) return no_id;
+  }
+  return g.add_to(owner, op::matmul, value, operands, reasons | pass.reasons(), skips_rounding(reasons));
+}
+
+// Null where the draft became a node of the owner, if that is of any use; else why there is no kernel of it.
+inline const char* emit_matmul(implementation_pass& pass, class_id owner, product_draft draft) {
+  matmul_attribute value;
+  if (const char* problem = make_product(pass, draft, value)) return problem;
+  (void)add_product(pass, owner, value, draft.operands, draft.reasons);
+  return nullptr;
+}
+
+// The same of a product and of the region that it reads, or that reads it as its `operand`. Of attributes and operands
+// that are the same in the same places the same comes by a rule: make(draft) is asked once for all of them.
+template <class Make>
+const char* emit_joined(implementation_pass& pass, structural rule, enode_id product, enode_id region,
+                        std::size_t operand, const Make& make) {
+  const engine& g = pass.graph();
+  const bool is_before = rule == structural::matmul_prologue;
+  const class_id owner = g.find(g.node(is_before ? product : region).owner);
+  const rule_mask reasons = bit(rule) | (is_before ? g.node(product).reasons | g.node(region).reasons
+                                                   : reasons_of_ending(g, region, product));
+  class_list classes{owner};
+  small_vector<std::uint64_t, 24> words{
+      static_cast<std::uint64_t>(rule) << 16 | operand << 8 | static_cast<std::uint64_t>(g[owner].type),
+      g.node(product).attribute, g.node(region).attribute};
+  for (const enode_id node : {product, region}) {
+    for (class_id each : g.operands(node)) {
+      const std::size_t place = append_once(classes, 0, g.find(each));
+      words.push_back(place << 8 | static_cast<std::size_t>(g[g.find(each)].type));
+    }
+  }
+  implementation_pass::product_together& known = pass.product_like({words.data(), words.size()});
+  if (known.is_known) {
+    if (known.node == no_id) return known.problem;
+    class_list operands;
+    for (std::uint8_t place : known.operands) operands.push_back(classes[place]);
+    (void)add_product(pass, owner, attribute_ref(g.attribute_of(known.node)), operands, reasons);
+    return nullptr;
+  }
+  product_draft draft;
+  matmul_attribute value;
+  known.is_known = true;
+  known.problem = make(draft);
+  if (!known.problem) known.problem = make_product(pass, draft, value);
+  if (known.problem) return known.problem;
+  for (class_id each : draft.operands)
+    known.operands.push_back(static_cast<std::uint8_t>(append_once(classes, 0, g.find(each))));
+  known.node = add_product(pass, owner, value, draft.operands, reasons);
+  return nullptr;
+}
+
+// A contract's operands as they are stored, behind views and, where `stored` is not their dtype, conversions.
+struct read_product {
+  nest loops;
+  class_id sources[2];
+  rule_mask reasons{};  // for reading them there
+  bool strided = false;
+  bool fits = true;  // both are stored in the dtype asked for
+};
+inline read_product read_views(implementation_pass& pass, enode_id id, const nest& loops, dtype stored) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  read_product found{loops, {g.operand(id, 0), g.operand(id, 1)}};
+  for (std::size_t side = 0; side < 2; ++side) {
+    class_id& source = found.sources[side];
+    const enode_id copy = pass.enabled(structural::matmul_view) ? pass.copy_form(source, stored) : no_id;
+    if (copy != no_id) {
+      const char* problem = read_through(g, copy, stored, found.loops, side + 1, source);
+      if (!problem) {
+        pass.note_applied(structural::matmul_view);
+        found.reasons |= bit(structural::matmul_view);
+        if (skips_rounding(g.node(copy).reasons)) found.reasons |= bit(structural::skip_rounding);
+        found.strided |= !has_unit_stride(found.loops.accesses[side + 1], loops.space);
+      } else if (g[source].type == stored) {
+        pass.note_missed({owner, source, structural::matmul_view, problem});
+      }
+    }
+    found.fits &= g[source].type == stored;
+  }
+  return found;
+}
+
+MEGANEURA_INLINE void kernel_family<op::matmul>::make(implementation_pass& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  const contract_loops product = loops_of(g, id);
+  const dtype type = g[owner].type;
+  if (!product.fits || (type != dtype::f32 && type != dtype::f16)) return;
+  const scalar_program finish = identity_program(type);
+  const rule_mask made = bit(making(op::matmul));
+  const auto emit = [&](dtype stored) {
+    const read_product read = read_views(pass, id, product.loops, stored);
+    if (!read.fits) return;
+    const char* problem = emit_matmul(pass, owner,
+                                      {.loops = read.loops,
+                                       .operands = {read.sources[0], read.sources[1]},
+                                       .finish = finish,
+                                       .reasons = made | read.reasons});
+    pass.note_applied(making(op::matmul));
+    // Reading through a view that leaves no unit stride, or no texels, competes with copying the operand first.
+    const bool leaves_texels = pass.device().prefers_texel_buffers && has(read.reasons, structural::matmul_view) &&
+                               four_reads_of(read.loops) < four_reads_of(product.loops);
+    if (stored == type && (read.strided || problem || leaves_texels))
+      (void)emit_matmul(pass, owner,
+                        {.loops = product.loops,
+                         .operands = {g.operand(id, 0), g.operand(id, 1)},
+                         .finish = finish,
+                         .reasons = made});
+  };
+  emit(type);
+  // Units cut off sums of f16 products on the way, which in f32 is no longer exact.
+  if (type == dtype::f32 && pass.wanted_precision() == precision::fast) emit(dtype::f16);
+}
+
+// Products over few terms cost less again than they do in memory.
+MEGANEURA_INLINE bool kernel_family<op::matmul>::is_short(const engine& g, enode_id id) {
+  const auto& product = g.get<matmul_attribute>(id);
+  std::int64_t terms = 1;
+  for (int k = product.space.rank() - product.k_axes; k < product.space.rank(); ++k) terms *= product.space[k];
+  return terms <= 16;
+}
+
+MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(implementation_pass& pass, enode_id region,
+                                                             std::size_t operand, enode_id product) {
+  const engine& g = pass.graph();
+  const auto& inner = g.get<matmul_attribute>(product);
+  const dtype type = g[g.find(g.node(region).owner)].type;
+  if (!inner.schedule.is_half() && type != dtype::f32) return "products of f32 store f32 only";
+  if (inner.half_distance != 0) return "the product is stored in halves";
+  const auto make = [&](product_draft& draft) -> const char* {
+    draft.loops = to_nest(inner);
+    nest& loops = draft.loops;
+    epilogue_draft made(g, region, operand, product, pass.limits());
+    if (const char* problem = made.combine(loops, true, inner.finish)) return problem;
+    small_vector<index_map, 8> all{made.output, loops.accesses[1], loops.accesses[2]};
+    all.append(made.finish.accesses.begin(), made.finish.accesses.end());
+    draft.start_accesses = inner.start.accesses.size();
+    all.append(loops.accesses.end() - static_cast<std::ptrdiff_t>(draft.start_accesses), loops.accesses.end());
+    loops.accesses = all;
+    draft.operands = {g.operand(product, 0), g.operand(product, 1)};
+    draft.operands.append(made.others.begin(), made.others.end());
+    draft.finish = made.finish.program;
+    draft.paired = inner.paired;
+    draft.start = {inner.start.program, inner.start.statistic, {}};
+    return nullptr;
+  };
+  return emit_joined(pass, ending(op::matmul), product, region, operand, make);
+}
+
+inline kernel_time product_time(const matmul_attribute& product, const device_profile& device) {
+  const product_extents p = extents_of(product);
+  return product.schedule.is_on_units() ? unit_time(product.schedule, p, device) : multiply_add_time(p, device);
+}
+
+// What a prologue adds; adds what its operands read to `bytes`.
+inline kernel_time prologue_time(const engine& g, enode_id id, const device_profile& device, double& bytes) {
+  const auto& product = g.get<matmul_attribute>(id);
+  if (product.start.is_empty()) return {};
+  for (const index_map& read : product.start.accesses) {
+    const class_id source = g.operand(id, static_cast<std::size_t>(read.source));
+    const double elements = std::min(touched(read, product.space), static_cast<double>(g.extents(source).elements()));
+    bytes += bytes_of(g[source].type, elements) * (has_unit_stride(read, product.space) ? 1 : device.strided_read);
+  }
+  return start_time(start_of(product, device), product.schedule, extents_of(product), device);
+}
+
+MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, enode_id id,
+                                                             const device_profile& device) {
+  const auto& product = g.get<matmul_attribute>(id);
+  double bytes = bytes_of(g, g.find(g.node(id).owner)) * static_cast<double>(1 + product.further.size());
+  for (const index_map* read : {&product.a, &product.b}) {
+    const class_id source = g.operand(id, static_cast<std::size_t>(read->source));
+    const auto whole = static_cast<double>(g.extents(source).elements());
+    const double all = touched(*read, product.space), elements = std::min(all, whole);
+    if (product.prepared && read == &product.b) continue;  // nothing of that is read
+    bytes += bytes_of(g[source].type, elements) * (has_unit_stride(*read, product.space) ? 1 : device.strided_read);
+  }
+  const auto operands = g.operands(id);
+  if (product.prepared) {
+    for (const class_id rows : operands.last(product.sums())) bytes += bytes_of(g, g.find(rows));
+  }
+  std::optional<epilogue> finish;
+  if (product.prepared && product.paired) {
+    finish = product.finish;
+    finish->accesses[0].source = index_map::index_source;  // nor of that
+  }
+  const double extra =
+      epilogue_cost(g, id, finish ? *finish : product.finish, product.space, product.k_axes, device, bytes);
+  kernel_time sums = product_time(product, device);
+  // Of operands that are no texels each invocation loads every number by itself: 1.7 GFLOP/s for 13.7 on lavapipe.
+  constexpr double without_texels = 8, across_texels = 1.5;
+  if (device.prefers_texel_buffers) {
+    const four_reads read = std::min(fusion::four_reads_of(product, false), fusion::four_reads_of(product, true));
+    const double longer = read == four_reads::none ? without_texels : read == four_reads::across ? across_texels : 1;
+    sums.alone *= longer, sums.busy *= longer;
+  }
+  // Of such operands half is read and nothing looked at or rounded: 128x576x1536 took 9.7 us for 10.8, 128x1536x576
+  // with a prologue, of a pair, 12.4 for 13.0, 1500x384x384 10.0 for 10.9 on an H200.
+  constexpr double of_prepared = 0.93;
+  if (product.prepared) sums.alone *= of_prepared, sums.busy *= of_prepared;
+  const kernel_time start = prologue_time(g, id, device, bytes);
+  kernel_time all = finished_time({sums.alone + start.alone, sums.busy + start.busy, sums.room}, bytes, extra, device);
+  // The end of a workgroup on units waits for few invocations' programs, one operation after the other.
+  constexpr double one_by_one = 25e-9;  // seconds, about that of four neighbours on an H100
+  if (product.schedule.is_on_units()) {
+    const product_schedule& s = product.schedule;
+    const std::int64_t fours = s.tile_m * s.tile_n / static_cast<std::uint32_t>(4 * product.sums());
+    const auto turns = static_cast<double>(ceil_div<std::int64_t>(fours, s.subgroups() * device.subgroup_size));
+    all.alone += program_cost(product.finish.program, device) * std::min(turns, 4.0) * one_by_one;
+    // Rounded columns that lie in pairs took 7.4 us instead of 5.0 (128x576x576), in subgroups with both of a pair.
+    const bool is_rounded = s.arithmetic != product_arithmetic::split;
+    if (product.half_distance != 0 && is_rounded && has_both_sums(s, device.unit)) all.alone += 2.4e-6;
+  }
+  return all;
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -45435,6 +45912,57 @@ class convolution_as_product {
   rule_mask reasons_;
 };
 
+// The border of a right operand with these extents, which `pad` made, if the product's windows count in its planes.
+[[nodiscard]] inline zero_border border_of(const matmul_attribute& product, const pad_attribute& pad,
+                                           const shape& extents) {
+  const int last = extents.rank() - 1;
+  const auto size = [&](int axis) { return extents[axis] - pad.low[axis] - pad.high[axis]; };
+  const auto is_wider = [&](int axis) { return pad.low[axis] != 0 || pad.high[axis] != 0; };
+  for (int axis = 0; axis < last - 1; ++axis) {
+    if (is_wider(axis)) return {};
+  }
+  zero_border found{1, extents[last], 1, size(last), 0, pad.low[last]};
+  if (last > 0 && is_wider(last - 1))
+    found.rows = extents[last - 1], found.height = size(last - 1), found.low_row = pad.low[last - 1];
+  // Channels, images and batches are planes apart, places and taps stay in one.
+  const std::int64_t plane = found.rows * found.columns;
+  const product_windows windows = extents_of(product).windows;
+  std::int64_t furthest = product.b.offset % plane;
+  int places = windows.height > 1 ? 2 : 1, taps = 0;
+  for (std::int64_t left = windows.taps; left > 1; ++taps) left /= product.space[product.space.rank() - 1 - taps];
+  for (int axis = product.space.rank(); axis-- > 0;) {
+    const std::int64_t further = (product.space[axis] - 1) * product.b.strides[axis];
+    if (further == 0) continue;
+    const int group = group_of(product, axis);
+    const bool is_place = group == 2 && places > 0, is_tap = axis >= product.space.rank() - taps;
+    places -= is_place ? 1 : 0;
+    if (is_place || is_tap)
+      furthest += further;
+    else if (product.b.strides[axis] % plane != 0)
+      return {};
+  }
+  return furthest < plane ? found : zero_border();
+}
+
+MEGANEURA_INLINE void zero_borders::apply(implementation_pass& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const auto& product = g.get<matmul_attribute>(id);
+  if (product.schedule.taps == 0 || !product.border.is_empty()) return;
+  const class_id owner = g.find(g.node(id).owner), source = g.find(g.operand(id, 1));
+  for (const enode_id node : g[source].nodes) {
+    if (g.node(node).kind != op::pad) continue;
+    const auto& pad = g.get<pad_attribute>(node);
+    const zero_border border = border_of(product, pad, g.extents(source));
+    if (border.is_empty() || pad.value != 0 || g[g.find(g.operand(node, 0))].type != dtype::f32) continue;
+    matmul_attribute value = product;
+    value.border = border;
+    class_list operands(g.operands(id).begin(), g.operands(id).end());
+    operands[1] = g.find(g.operand(node, 0));
+    (void)add_product(pass, owner, value, operands, bit(rule) | g.node(id).reasons);
+    return pass.note_applied(rule);
+  }
+}
+
 MEGANEURA_INLINE void convolution_to_contract::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
@@ -45502,456 +46030,6 @@ MEGANEURA_INLINE void product_epilogue::apply(implementation_pass& pass, enode_i
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // The gradient of a softmax at the end of the product that it is of: a row's sum of two products in the other order.
-// Products: contracts to matmuls or, where a side is missing, to regions; how long they take and what they end with.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-namespace detail {
-
-MEGANEURA_INLINE void widen_product::apply(implementation_pass& pass, enode_id id) {
-  engine& g = pass.graph();
-  const class_id owner = g.find(g.node(id).owner), a = g.operand(id, 0), b = g.operand(id, 1);
-  const dtype type = g[owner].type;
-  const contract_loops product = loops_of(g, id);
-  // Rows of few products read as quickly in 16 bits.
-  if (!product.fits || !is_float(type) || !is_narrow(type) || has_few_rows(extents_by_group(product.loops))) return;
-  for (const class_id each : {owner, a, b}) {
-    if (g.extents(each).bytes(dtype::f32) > pass.limits().tensor_bytes) return;
-  }
-  const rule_mask reasons = bit(rule) | g.node(id).reasons;
-  const auto converted = [&](class_id operand) {
-    return g.add(op::map, dtype::f32, g.extents(operand), map_attribute{cast_program(type, dtype::f32)},
-                 std::span(&operand, 1), reasons);
-  };
-  // Before a view, through which the product can read, and in the order in which it lies.
-  const auto wide = [&](class_id operand) {
-    for (const enode_id node : g[operand].nodes) {
-      if (g.node(node).kind != op::view) continue;
-      const class_id source = g.operand(node, 0);
-      if (g.extents(source).elements() > g.extents(operand).elements()) continue;
-      const auto view = g.get<view_attribute>(node);
-      const class_id values = converted(source);
-      return g.add(op::view, dtype::f32, g.extents(operand), view, std::span(&values, 1), reasons);
-    }
-    return converted(operand);
-  };
-  const class_id operands[] = {wide(a), wide(b)};
-  const auto labels = g.get<contract_attribute>(id);
-  const class_id sums = g.add(op::contract, dtype::f32, g.extents(owner), labels, operands, reasons);
-  g.add_to(owner, op::map, map_attribute{cast_program(dtype::f32, type)}, std::span(&sums, 1), reasons);
-  pass.note_applied(rule);
-}
-
-MEGANEURA_INLINE void contract_to_region::apply(implementation_pass& pass, enode_id id) {
-  const engine& g = pass.graph();
-  const class_id owner = g.find(g.node(id).owner);
-  const contract_loops product = loops_of(g, id);
-  const bool sums = product.loops.count(3) > 0;
-  if (!product.fits) return;
-  const dtype type = g[owner].type;
-  // A region has no tiles: no product with two sides is one, if it has another way.
-  const auto is_tiled = [&](enode_id node) {
-    return g.node(node).kind == op::matmul || has(g.node(node).reasons, structural::widen_product);
-  };
-  const bool has_tiles = type == dtype::f32 || std::ranges::any_of(g[owner].nodes, is_tiled);
-  if (sums && has_tiles && product.loops.count(1) > 0 && product.loops.count(2) > 0) return;
-  region_draft draft = pass.draft();
-  draft.loops.space = product.loops.space;
-  for (int i = 0; i < max_rank; ++i) draft.loops.group[i] = product.loops.group[i] == 3 ? region_draft::row : 0;
-  draft.per_row = sums;
-  draft.loops.accesses = {product.loops.accesses[0]};
-  scalar_builder builder;
-  for (std::size_t side = 0; side < 2; ++side) {
-    pass.add_operand(draft, g.operand(id, side), product.loops.accesses[side + 1]);
-  }
-  scalar_ref value = builder.binary(scalar_op::multiply, builder.argument(0, type), builder.argument(1, type));
-  if (sums) value = builder.unary(scalar_op::row_sum, value);
-  pass.emit_regions(owner, draft, builder.finish(value), rule);
-}
-
-// Along terms a product of windows that share elements reads its left operand backwards as well.
-[[nodiscard]] inline bool is_forward_beside_terms(const nest& loops, index_map read) {
-  for (int axis = 0; axis < loops.space.rank(); ++axis) {
-    if (loops.group[axis] == 3) read.strides[axis] = 0;
-  }
-  return is_forward(read);
-}
-
-// Replaces the operand by what its view reads, if that is stored in `type`.
-inline const char* read_through(const engine& g, enode_id copy, dtype type, nest& loops, std::size_t which,
-                                class_id& source) {
-  const auto& region = g.get<region_attribute>(copy);
-  const index_map& read = region.accesses[0];
-  if (read.bounded) return "the operand has a border";
-  if (g[g.operand(copy, 0)].type != type) return "the operand is stored in another dtype";
-  const nest before = loops;
-  axis_map map;
-  index_map composed;
-  if (!solve_index(loops, which, region.space, region.space.rank(), region.output, true, map) ||
-      !compose_access(read, region.space.rank(), map, loops.accesses[which], loops.space, composed)) {
-    loops = before;
-    return "the operand's view is not affine in the product's loops";
-  }
-  if (!is_forward_beside_terms(loops, composed)) {
-    loops = before;
-    return "the operand would be read backwards";
-  }
-  loops.accesses[which] = composed;
-  source = g.operand(copy, 0);
-  return nullptr;
-}
-
-// Whether neighbours along some axis of `groups` lie in aligned groups of so many.
-[[nodiscard]] inline bool lies_in_groups(std::int64_t size, const nest& loops, const index_map& read,
-                                         std::initializer_list<int> groups) {
-  const auto is_multiple = [&](std::int64_t number) { return number % size == 0; };
-  for (int along = loops.space.rank(); along-- > 0;) {
-    const bool is_asked = std::ranges::find(groups, loops.group[along]) != groups.end();
-    if (!is_asked || read.strides[along] != 1 || !is_multiple(loops.space[along])) continue;
-    bool fits = is_multiple(read.offset);
-    for (int axis = 0; axis < loops.space.rank(); ++axis)
-      fits = fits && (axis == along || loops.space[axis] == 1 || is_multiple(read.strides[axis]));
-    // The last one of its group, as kernels see it.
-    for (int axis = along + 1; axis < loops.space.rank(); ++axis)
-      fits = fits && (loops.group[axis] != loops.group[along] || loops.space[axis] == 1);
-    if (fits) return true;
-  }
-  return false;
-}
-
-// Whether matrix units can read f16 operands where they lie.
-[[nodiscard]] inline bool is_read_in_eights(const nest& loops) {
-  return lies_in_groups(8, loops, loops.accesses[1], {1, 3}) && lies_in_groups(8, loops, loops.accesses[2], {2, 3});
-}
-
-inline product_start start_of(const matmul_attribute& product, const device_profile& device) {
-  const prologue& start = product.start;
-  if (start.is_empty()) return {};
-  double operations = program_cost(start.program, device) + 2 * static_cast<double>(start.accesses.size());
-  const bool statistics = !start.statistic.nodes.empty();
-  if (statistics) operations += program_cost(start.statistic, device) + 1;
-  return {operations, statistics};
-}
-
-// Why there is no kernel of a product with this prologue.
-inline const char* prologue_problem(const matmul_attribute& product, const nest& loops) {
-  if (!product.schedule.is_scaled()) return "products with a prologue are computed on matrix units alone";
-  const bool lies_well = product.start.statistic.nodes.empty() ? lies_in_groups(4, loops, product.a, {1, 3})
-                                                               : lies_in_groups(4, loops, product.a, {3});
-  if (!lies_well) return "the operand does not lie in groups of four";
-  return nullptr;
-}
-
-// A product being written.
-struct product_draft {
-  nest loops;  // of which the accesses are the result, both operands, what the epilogue reads, and the prologue
-  class_list operands{};  // those that are multiplied, and what these read
-  scalar_program finish{};
-  bool paired = false;
-  std::vector<further_result> further{};  // whose outputs are the result's
-  scalar_ref half{0};
-  std::int64_t half_distance = 0;
-  prologue start{};  // without its accesses
-  std::size_t start_accesses = 0;
-  rule_mask reasons{};
-};
-
-// The draft's program of these arguments; further results and halves are of the same values.
-inline void replace_arguments(product_draft& draft, scalar_builder& builder, std::span<const scalar_ref> arguments) {
-  small_vector<scalar_ref, 4> values;
-  const auto add = [&](scalar_ref value) { values.push_back(builder.inlined(part(draft.finish, value), arguments)); };
-  for (const further_result& each : draft.further) add(each.value);
-  if (draft.half_distance != 0) add(draft.half);
-  values.push_back(builder.inlined(draft.finish, arguments));
-  draft.finish = builder.finish(std::span(values.begin(), values.end()));  // the last one's node is the last
-  for (std::size_t i = 0; i < draft.further.size(); ++i) draft.further[i].value = values[i];
-  if (draft.half_distance != 0) draft.half = values[draft.further.size()];
-}
-
-// The draft as `value`; or why there is no kernel of it.
-inline const char* make_product(implementation_pass& pass, product_draft& draft, matmul_attribute& value) {
-  const engine& g = pass.graph();
-  nest& loops = draft.loops;
-  // Threads of a product run along n: the group with the result's unit stride takes that place.
-  bool unit_in_m = false;
-  for (int k = 0; k < loops.space.rank(); ++k) unit_in_m |= loops.group[k] == 1 && loops.accesses[0].strides[k] == 1;
-  if (unit_in_m) {
-    if (!draft.start.is_empty() || draft.paired) return "the result lies along the rows";
-    swap_sides(loops);
-    std::swap(draft.operands[0], draft.operands[1]);
-  }
-  normalise(loops);
-  const bool is_backward = !is_forward(loops.accesses[1]);
-  if (!is_forward(loops.accesses[2])) return "the right operand would be read backwards";
-  if (!std::all_of(loops.accesses.begin(), loops.accesses.end(), [&](const index_map& each) {
-        return is_plain(each) || (is_backward && &each == &loops.accesses[1]);
-      })) {
-    fail(error_category::internal, "fusion: a product of {} would read or write with a border or backwards",
-         to_string(g.extents(g.find(draft.operands[0]))));
-  }
-  value.space = loops.space;
-  value.batch_axes = loops.count(0);
-  value.m_axes = loops.count(1);
-  value.n_axes = loops.count(2);
-  value.k_axes = loops.count(3);
-  value.output = loops.accesses[0];
-  value.a = loops.accesses[1];
-  value.b = loops.accesses[2];
-  value.a.source = 0;
-  value.b.source = 1;
-  value.output.source = 0;
-  const auto prologue_begin = loops.accesses.end() - static_cast<std::ptrdiff_t>(draft.start_accesses);
-  value.finish.program = std::move(draft.finish);
-  value.finish.accesses.assign(loops.accesses.begin() + 3, prologue_begin);
-  value.start = std::move(draft.start);
-  value.start.accesses.assign(prologue_begin, loops.accesses.end());
-  value.paired = draft.paired;
-  for (further_result& each : draft.further) {
-    each.output = value.output;
-    value.further.push_back(std::move(each));
-  }
-  value.half = draft.half, value.half_distance = draft.half_distance;
-  const dtype stored = g[g.find(draft.operands[0])].type;
-  value.schedule = pass.best(extents_of(value), stored, start_of(value, pass.device())).schedule;
-  if (!value.start.is_empty()) {
-    if (const char* problem = prologue_problem(value, loops)) return problem;
-  }
-  if (is_backward && value.schedule.taps == 0) return "the left operand would be read backwards";
-  const bool on_units_alone = value.paired || !value.further.empty() || stored == dtype::f16;
-  if (on_units_alone && !value.schedule.is_on_units()) return "only matrix units compute this, which others outrun";
-  const bool second_in_eights = !value.paired || loops.accesses[3].offset % 8 == 0;
-  if (stored == dtype::f16 && !(is_read_in_eights(loops) && second_in_eights))
-    return "f16 operands would be read otherwise than they lie";
-  return nullptr;
-}
-
-// Adds it to the owner, unless it reads that; of an attribute or of one that is known.
-template <class Attribute>
-enode_id add_product(implementation_pass& pass, class_id owner, const Attribute& value,
-                     std::span<const class_id> operands, const rule_mask& reasons) {
-  engine& g = pass.graph();
-  for (class_id operand : operands) {
-    if (g.find(operand) == g.find(owner)) return no_id;
-  }
-  return g.add_to(owner, op::matmul, value, operands, reasons | pass.reasons(), skips_rounding(reasons));
-}
-
-// Null where the draft became a node of the owner, if that is of any use; else why there is no kernel of it.
-inline const char* emit_matmul(implementation_pass& pass, class_id owner, product_draft draft) {
-  matmul_attribute value;
-  if (const char* problem = make_product(pass, draft, value)) return problem;
-  (void)add_product(pass, owner, value, draft.operands, draft.reasons);
-  return nullptr;
-}
-
-// The same of a product and of the region that it reads, or that reads it as its `operand`. Of attributes and operands
-// that are the same in the same places the same comes by a rule: make(draft) is asked once for all of them.
-template <class Make>
-const char* emit_joined(implementation_pass& pass, structural rule, enode_id product, enode_id region,
-                        std::size_t operand, const Make& make) {
-  const engine& g = pass.graph();
-  const bool is_before = rule == structural::matmul_prologue;
-  const class_id owner = g.find(g.node(is_before ? product : region).owner);
-  const rule_mask reasons = bit(rule) | (is_before ? g.node(product).reasons | g.node(region).reasons
-                                                   : reasons_of_ending(g, region, product));
-  class_list classes{owner};
-  small_vector<std::uint64_t, 24> words{
-      static_cast<std::uint64_t>(rule) << 16 | operand << 8 | static_cast<std::uint64_t>(g[owner].type),
-      g.node(product).attribute, g.node(region).attribute};
-  for (const enode_id node : {product, region}) {
-    for (class_id each : g.operands(node)) {
-      const std::size_t place = append_once(classes, 0, g.find(each));
-      words.push_back(place << 8 | static_cast<std::size_t>(g[g.find(each)].type));
-    }
-  }
-  implementation_pass::product_together& known = pass.product_like({words.data(), words.size()});
-  if (known.is_known) {
-    if (known.node == no_id) return known.problem;
-    class_list operands;
-    for (std::uint8_t place : known.operands) operands.push_back(classes[place]);
-    (void)add_product(pass, owner, attribute_ref(g.attribute_of(known.node)), operands, reasons);
-    return nullptr;
-  }
-  product_draft draft;
-  matmul_attribute value;
-  known.is_known = true;
-  known.problem = make(draft);
-  if (!known.problem) known.problem = make_product(pass, draft, value);
-  if (known.problem) return known.problem;
-  for (class_id each : draft.operands)
-    known.operands.push_back(static_cast<std::uint8_t>(append_once(classes, 0, g.find(each))));
-  known.node = add_product(pass, owner, value, draft.operands, reasons);
-  return nullptr;
-}
-
-// A contract's operands as they are stored, behind views and, where `stored` is not their dtype, conversions.
-struct read_product {
-  nest loops;
-  class_id sources[2];
-  rule_mask reasons{};  // for reading them there
-  bool strided = false;
-  bool fits = true;  // both are stored in the dtype asked for
-};
-inline read_product read_views(implementation_pass& pass, enode_id id, const nest& loops, dtype stored) {
-  const engine& g = pass.graph();
-  const class_id owner = g.find(g.node(id).owner);
-  read_product found{loops, {g.operand(id, 0), g.operand(id, 1)}};
-  for (std::size_t side = 0; side < 2; ++side) {
-    class_id& source = found.sources[side];
-    const enode_id copy = pass.enabled(structural::matmul_view) ? pass.copy_form(source, stored) : no_id;
-    if (copy != no_id) {
-      const char* problem = read_through(g, copy, stored, found.loops, side + 1, source);
-      if (!problem) {
-        pass.note_applied(structural::matmul_view);
-        found.reasons |= bit(structural::matmul_view);
-        if (skips_rounding(g.node(copy).reasons)) found.reasons |= bit(structural::skip_rounding);
-        found.strided |= !has_unit_stride(found.loops.accesses[side + 1], loops.space);
-      } else if (g[source].type == stored) {
-        pass.note_missed({owner, source, structural::matmul_view, problem});
-      }
-    }
-    found.fits &= g[source].type == stored;
-  }
-  return found;
-}
-
-MEGANEURA_INLINE void kernel_family<op::matmul>::make(implementation_pass& pass, enode_id id) {
-  const engine& g = pass.graph();
-  const class_id owner = g.find(g.node(id).owner);
-  const contract_loops product = loops_of(g, id);
-  const dtype type = g[owner].type;
-  if (!product.fits || (type != dtype::f32 && type != dtype::f16)) return;
-  const scalar_program finish = identity_program(type);
-  const rule_mask made = bit(making(op::matmul));
-  const auto emit = [&](dtype stored) {
-    const read_product read = read_views(pass, id, product.loops, stored);
-    if (!read.fits) return;
-    const char* problem = emit_matmul(pass, owner,
-                                      {.loops = read.loops,
-                                       .operands = {read.sources[0], read.sources[1]},
-                                       .finish = finish,
-                                       .reasons = made | read.reasons});
-    pass.note_applied(making(op::matmul));
-    // Reading through a view that leaves no unit stride, or no texels, competes with copying the operand first.
-    const bool leaves_texels = pass.device().prefers_texel_buffers && has(read.reasons, structural::matmul_view) &&
-                               four_reads_of(read.loops) < four_reads_of(product.loops);
-    if (stored == type && (read.strided || problem || leaves_texels))
-      (void)emit_matmul(pass, owner,
-                        {.loops = product.loops,
-                         .operands = {g.operand(id, 0), g.operand(id, 1)},
-                         .finish = finish,
-                         .reasons = made});
-  };
-  emit(type);
-  // Units cut off sums of f16 products on the way, which in f32 is no longer exact.
-  if (type == dtype::f32 && pass.wanted_precision() == precision::fast) emit(dtype::f16);
-}
-
-// Products over few terms cost less again than they do in memory.
-MEGANEURA_INLINE bool kernel_family<op::matmul>::is_short(const engine& g, enode_id id) {
-  const auto& product = g.get<matmul_attribute>(id);
-  std::int64_t terms = 1;
-  for (int k = product.space.rank() - product.k_axes; k < product.space.rank(); ++k) terms *= product.space[k];
-  return terms <= 16;
-}
-
-MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(implementation_pass& pass, enode_id region,
-                                                             std::size_t operand, enode_id product) {
-  const engine& g = pass.graph();
-  const auto& inner = g.get<matmul_attribute>(product);
-  const dtype type = g[g.find(g.node(region).owner)].type;
-  if (!inner.schedule.is_half() && type != dtype::f32) return "products of f32 store f32 only";
-  if (inner.half_distance != 0) return "the product is stored in halves";
-  const auto make = [&](product_draft& draft) -> const char* {
-    draft.loops = to_nest(inner);
-    nest& loops = draft.loops;
-    epilogue_draft made(g, region, operand, product, pass.limits());
-    if (const char* problem = made.combine(loops, true, inner.finish)) return problem;
-    small_vector<index_map, 8> all{made.output, loops.accesses[1], loops.accesses[2]};
-    all.append(made.finish.accesses.begin(), made.finish.accesses.end());
-    draft.start_accesses = inner.start.accesses.size();
-    all.append(loops.accesses.end() - static_cast<std::ptrdiff_t>(draft.start_accesses), loops.accesses.end());
-    loops.accesses = all;
-    draft.operands = {g.operand(product, 0), g.operand(product, 1)};
-    draft.operands.append(made.others.begin(), made.others.end());
-    draft.finish = made.finish.program;
-    draft.paired = inner.paired;
-    draft.start = {inner.start.program, inner.start.statistic, {}};
-    return nullptr;
-  };
-  return emit_joined(pass, ending(op::matmul), product, region, operand, make);
-}
-
-inline kernel_time product_time(const matmul_attribute& product, const device_profile& device) {
-  const product_extents p = extents_of(product);
-  return product.schedule.is_on_units() ? unit_time(product.schedule, p, device) : multiply_add_time(p, device);
-}
-
-// What a prologue adds; adds what its operands read to `bytes`.
-inline kernel_time prologue_time(const engine& g, enode_id id, const device_profile& device, double& bytes) {
-  const auto& product = g.get<matmul_attribute>(id);
-  if (product.start.is_empty()) return {};
-  for (const index_map& read : product.start.accesses) {
-    const class_id source = g.operand(id, static_cast<std::size_t>(read.source));
-    const double elements = std::min(touched(read, product.space), static_cast<double>(g.extents(source).elements()));
-    bytes += bytes_of(g[source].type, elements) * (has_unit_stride(read, product.space) ? 1 : device.strided_read);
-  }
-  return start_time(start_of(product, device), product.schedule, extents_of(product), device);
-}
-
-MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, enode_id id,
-                                                             const device_profile& device) {
-  const auto& product = g.get<matmul_attribute>(id);
-  double bytes = bytes_of(g, g.find(g.node(id).owner)) * static_cast<double>(1 + product.further.size());
-  for (const index_map* read : {&product.a, &product.b}) {
-    const class_id source = g.operand(id, static_cast<std::size_t>(read->source));
-    const auto whole = static_cast<double>(g.extents(source).elements());
-    const double all = touched(*read, product.space), elements = std::min(all, whole);
-    if (product.prepared && read == &product.b) continue;  // nothing of that is read
-    bytes += bytes_of(g[source].type, elements) * (has_unit_stride(*read, product.space) ? 1 : device.strided_read);
-  }
-  const auto operands = g.operands(id);
-  if (product.prepared) {
-    for (const class_id rows : operands.last(product.sums())) bytes += bytes_of(g, g.find(rows));
-  }
-  std::optional<epilogue> finish;
-  if (product.prepared && product.paired) {
-    finish = product.finish;
-    finish->accesses[0].source = index_map::index_source;  // nor of that
-  }
-  const double extra =
-      epilogue_cost(g, id, finish ? *finish : product.finish, product.space, product.k_axes, device, bytes);
-  kernel_time sums = product_time(product, device);
-  // Of operands that are no texels each invocation loads every number by itself: 1.7 GFLOP/s for 13.7 on lavapipe.
-  constexpr double without_texels = 8, across_texels = 1.5;
-  if (device.prefers_texel_buffers) {
-    const four_reads read = std::min(fusion::four_reads_of(product, false), fusion::four_reads_of(product, true));
-    const double longer = read == four_reads::none ? without_texels : read == four_reads::across ? across_texels : 1;
-    sums.alone *= longer, sums.busy *= longer;
-  }
-  // Of such operands half is read and nothing looked at or rounded: 128x576x1536 took 9.7 us for 10.8, 128x1536x576
-  // with a prologue, of a pair, 12.4 for 13.0, 1500x384x384 10.0 for 10.9 on an H200.
-  constexpr double of_prepared = 0.93;
-  if (product.prepared) sums.alone *= of_prepared, sums.busy *= of_prepared;
-  const kernel_time start = prologue_time(g, id, device, bytes);
-  kernel_time all = finished_time({sums.alone + start.alone, sums.busy + start.busy, sums.room}, bytes, extra, device);
-  // The end of a workgroup on units waits for few invocations' programs, one operation after the other.
-  constexpr double one_by_one = 25e-9;  // seconds, about that of four neighbours on an H100
-  if (product.schedule.is_on_units()) {
-    const product_schedule& s = product.schedule;
-    const std::int64_t fours = s.tile_m * s.tile_n / static_cast<std::uint32_t>(4 * product.sums());
-    const auto turns = static_cast<double>(ceil_div<std::int64_t>(fours, s.subgroups() * device.subgroup_size));
-    all.alone += program_cost(product.finish.program, device) * std::min(turns, 4.0) * one_by_one;
-    // Rounded columns that lie in pairs took 7.4 us instead of 5.0 (128x576x576), in subgroups with both of a pair.
-    const bool is_rounded = s.arithmetic != product_arithmetic::split;
-    if (product.half_distance != 0 && is_rounded && has_both_sums(s, device.unit)) all.alone += 2.4e-6;
-  }
-  return all;
-}
-
-}  // namespace detail
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -46392,6 +46470,7 @@ MEGANEURA_INLINE void implementation_pass::run(std::span<const class_id> roots) 
   rewrite<detail::attention_gradients>();
   rewrite<detail::prepare_rows>();
   rewrite<detail::exchange_sums>();
+  rewrite<detail::zero_borders>();
   g_.rebuild();
   order_introduced();
 }
@@ -47289,7 +47368,8 @@ class weights_draft {
 MEGANEURA_INLINE void prepare_weights::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const auto& product = g.get<matmul_attribute>(id);
-  if (product.schedule.arithmetic != product_arithmetic::rounded || product.prepared) return;
+  if (product.schedule.arithmetic != product_arithmetic::rounded || product.prepared || product.schedule.taps > 0)
+    return;
   const auto is_folded = [&](class_id each) { return pass.is_folded(each); };
   const auto rights = g.operands(id).subspan(1, product.sums());
   if (!std::ranges::all_of(rights, is_folded) || is_folded(g.operand(id, 0))) return;
@@ -50576,6 +50656,7 @@ struct matmul_problem {
   bool has_prologue = false;
   std::uint32_t prepared = 0;  // length of the rows of right operands that come as op::prepare_rows makes them, in
                                // bindings behind those of all other operands; 0: they do not
+  zero_border border{};        // see matmul_attribute: strides of b are those with it
   std::optional<std::uint32_t> offset_second{};  // of a second right operand, which lies as b does: binding 2
   struct store {
     std::size_t result = 0;      // of those whose bindings are behind all operands
@@ -59710,6 +59791,7 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
   problem.offset_out = value(node.output.offset);
   problem.has_prologue = !node.start.is_empty();
   if (node.prepared) problem.prepared = prepared_length(static_cast<std::int64_t>(extent_of(problem.k)));
+  problem.border = node.border;
   if (node.paired) problem.offset_second = value(node.finish.accesses.at(0).offset);
   for (std::size_t i = 0; i < node.further.size(); ++i) problem.stores.push_back({i + 1, 0});
   if (node.half_distance != 0) problem.stores.push_back({0, value(node.half_distance)});
@@ -59731,6 +59813,9 @@ MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_attribute& node, std::
     fail(error_category::internal,
          "matmul: prepared right operands need the arithmetic rounded, not {}; the rules must not do that",
          to_string(node.schedule.arithmetic));
+  if (!node.border.is_empty() && node.schedule.taps == 0)
+    fail(error_category::internal,
+         "matmul: a border that is not in memory, of windows that share no elements; the rules must not do that");
   if (node.schedule.is_on_units()) return make_cooperative_matmul(problem, node.schedule, on);
   return make_best_matmul(problem, on);
 }
@@ -62627,6 +62712,11 @@ class cooperative_operand {
   /// Multiplied is what this makes of the elements, which lie in groups.
   void start_with(const matmul_prologue& start) { start_ = &start; }
 
+  /// Its elements are what this gives of row and term.
+  void read_with(std::function<spirv::f32(const spirv::u32& row, const spirv::u32& at)> element) {
+    read_ = std::move(element), grouped_ = false;
+  }
+
   /// Its rows lie there, where they are prepared.
   void read_prepared(const spirv::memory<spirv::u32>& from) {
     prepared_ = from;
@@ -62831,6 +62921,7 @@ class cooperative_operand {
 
   /// One element, where f32 is in memory.
   [[nodiscard]] spirv::f32 element(const spirv::u32& row, const spirv::u32& at) const {
+    if (read_) return read_(row, at);
     const spirv::f32 found = single_->load(base_ + offset_of(source_.rows, row) + offset_of(source_.k, at));
     if (!start_) return found;
     std::vector<scalar_value> reads;
@@ -63107,6 +63198,7 @@ class cooperative_operand {
   std::uint32_t piece_count_ = 0, staged_at_ = 0, scales_at_ = 0;
   row_scales* scales_ = nullptr;
   const matmul_prologue* start_ = nullptr;
+  std::function<spirv::f32(const spirv::u32& row, const spirv::u32& at)> read_;  // instead, where there is one
   std::optional<spirv::u32> zero_;
   strided_axes batch_, rows_, k_groups_;  // in groups
   spirv::u32 batch_index_, first_row_, base_, group_base_;
@@ -63163,6 +63255,8 @@ class shared_windows {
         windows_(windows),
         s_(s),
         left_plan_(plan_operand(problem, true)),
+        border_(problem.border),
+        first_in_plane_(border_.is_empty() ? 0 : problem.offset_b % plane()),
         groups_(s.tile_k / unit),
         stride_(groups_ + 2),  // 16 bytes of padding
         left_rows_(s.taps * s.tile_m),
@@ -63177,6 +63271,7 @@ class shared_windows {
       has_channels = true;
     }
     reads_runs_ = lies_in_runs();
+    channel_in_memory_ = border_.is_empty() ? right_channel_ : right_channel_ / plane() * in_memory();
   }
 
   static constexpr std::uint32_t unit = 4;
@@ -63198,8 +63293,9 @@ class shared_windows {
     for (std::uint32_t done = 0; done < items; done += threads) {
       item made = item_at(done, items);
       const spirv::u32 row = made.index % right_rows_, part = made.index / right_rows_;
-      const spirv::u32 place = min(first_place + row, spirv::u32(last_place()));
-      made.base = right_base + place + part * (groups_ / parts_ * unit * right_channel_);
+      const placed found = find(min(first_place + row, spirv::u32(last_place())));
+      made.base = found.offset + part * (groups_ / parts_ * unit * channel_in_memory_);
+      made.inside = found.inside;
       made.slot = row * stride_ + part * (groups_ / parts_) + right_at();
       add(right_items_, made, groups_ / parts_);
     }
@@ -63227,10 +63323,10 @@ class shared_windows {
   /// Four elements of the right operand, of another one of `channels` from `first` on for each of so many lanes.
   [[nodiscard]] spirv::f32x4 sampled(const spirv::u32& lane, std::uint32_t lanes, const spirv::u32& first,
                                      std::uint32_t channels) const {
-    const spirv::u32 at = first_of_right_ + (first + lane * channels / lanes) * right_channel_;
+    const spirv::u32 channel = first + lane * channels / lanes;
     const auto of = [&](std::uint32_t i) {
       const spirv::u32 place = first_place_ + (lane + i * (s_.tile_n / 4) + s_.reach / 2);
-      return right_->load(at + min(place, spirv::u32(last_place())));
+      return element_of(channel, min(place, spirv::u32(last_place())));
     };
     return vector(of(0), of(1), of(2), of(3));
   }
@@ -63240,8 +63336,14 @@ class shared_windows {
     left_factor_ = left_factor, right_factor_ = right_factor, zero_ = zero;
   }
 
+  /// Of the right operand, term `at` of the window that begins at a place of the image; 0 in a border.
+  [[nodiscard]] spirv::f32 element(const spirv::u32& place, const spirv::u32& at) const {
+    const auto taps = static_cast<std::uint32_t>(windows_.taps);
+    return element_of(at / taps, place + offset_of(right_taps_, at % taps));
+  }
+
   void fetch_right(const spirv::u32& channel) {
-    fetch(right_items_, *right_, channel * right_channel_, right_channel_);
+    fetch(right_items_, *right_, channel * channel_in_memory_, channel_in_memory_);
   }
   void fetch_left(const spirv::u32& channel, std::uint32_t turn) {
     if (reads_runs_) {  // all taps at once
@@ -63295,7 +63397,8 @@ class shared_windows {
  private:
   struct item {
     spirv::u32 index = 0, base = 0, slot = 0;
-    std::uint32_t count = 0;  // of all, where there may be none of this index
+    spirv::boolean inside = true;  // false: in a border, where nothing is loaded
+    std::uint32_t count = 0;       // of all, where there may be none of this index
     bool partial = false;
     std::vector<spirv::var<spirv::f32x4>> pieces{};
     spirv::var<spirv::u32> seen;
@@ -63304,6 +63407,29 @@ class shared_windows {
   // Of an image that is read.
   [[nodiscard]] std::uint32_t last_place() const {
     return static_cast<std::uint32_t>(windows_.length() + windows_.reach - 1);
+  }
+  // Elements of an image of one channel with its border, and without.
+  [[nodiscard]] std::uint32_t plane() const { return static_cast<std::uint32_t>(border_.rows * border_.columns); }
+  [[nodiscard]] std::uint32_t in_memory() const { return static_cast<std::uint32_t>(border_.height * border_.width); }
+  // Where a place of the first channel lies, if it does.
+  struct placed {
+    spirv::u32 offset;
+    spirv::boolean inside;
+  };
+  [[nodiscard]] placed find(const spirv::u32& place) const {
+    if (border_.is_empty()) return {first_of_right_ + place, true};
+    const auto number = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
+    const spirv::u32 at = place + first_in_plane_;
+    const spirv::u32 y = at / number(border_.columns) - number(border_.low_row);
+    const spirv::u32 x = at % number(border_.columns) - number(border_.low_column);
+    return {first_of_right_ / plane() * in_memory() + y * number(border_.width) + x,
+            y < number(border_.height) && x < number(border_.width)};
+  }
+  [[nodiscard]] spirv::f32 element_of(const spirv::u32& channel, const spirv::u32& place) const {
+    const placed found = find(place);
+    const spirv::u32 offset = found.offset + channel * channel_in_memory_;
+    if (border_.is_empty()) return right_->load(offset);
+    return select(found.inside, right_->load(select(found.inside, offset, spirv::u32(0))), spirv::f32(0));
   }
   [[nodiscard]] std::uint32_t right_at() const { return left_rows_ * stride_ * s_.terms(); }
   [[nodiscard]] item item_at(std::uint32_t done, std::uint32_t count) const {
@@ -63341,7 +63467,7 @@ class shared_windows {
   void fetch(const std::vector<item>& items, const spirv::memory<spirv::f32>& from, const spirv::u32& first,
              std::uint32_t apart) const {
     for (const item& each : items) {
-      if_needed(each, [&] {
+      k_.if_(each.partial ? each.inside && each.index < each.count : each.inside, [&] {
         const spirv::u32 base = each.base + first;
         for (std::uint32_t i = 0; i < each.pieces.size(); ++i) {
           const auto of = [&](std::uint32_t j) { return from.load(base + (unit * i + j) * apart); };
@@ -63410,10 +63536,12 @@ class shared_windows {
   const fusion::product_windows windows_;
   const product_schedule s_;
   const matmul_operand left_plan_;
+  const zero_border border_;
+  const std::uint32_t first_in_plane_;    // of the operand's first place
   std::uint32_t groups_, stride_;         // of a row: fours, and how many of them the next one is away
   std::uint32_t left_rows_, right_rows_;  // in workgroup memory
   std::uint32_t parts_ = 1;               // of a place's channels, each of another invocation
-  std::uint32_t left_channel_ = 0, right_channel_ = 0;
+  std::uint32_t left_channel_ = 0, right_channel_ = 0, channel_in_memory_ = 0;
   strided_axes left_taps_, right_taps_;
   std::optional<spirv::memory<spirv::u32x2>> staged_;
   std::optional<spirv::memory<spirv::f32>> left_, right_;
@@ -63513,6 +63641,7 @@ class cooperative_product {
     left_.begin(*staged_, 0, batch_, first_m_);
     for (std::uint32_t side = 0; side < sums(); ++side)
       rights_[side].begin(*staged_, left_.staged_size() + side * rights_[side].staged_size(), batch_, first_n_);
+    if (s_.taps > 0) begin_windows();
     left_.place();
     for (auto& right : rights_) right.place();
     const std::uint32_t across = s_.tile_n / s_.subgroup_n, down = s_.tile_m / s_.subgroup_m;
@@ -63541,7 +63670,7 @@ class cooperative_product {
     }
     scales_->begin();
     if (s_.taps > 0) {
-      begin_windows();
+      fetch_windows();
     } else {
       if (device_.matrix_units == matrix_units::emulated) return emit_in_turns();
       fetch_first();
@@ -63737,6 +63866,12 @@ class cooperative_product {
     if constexpr (is_f32) {
       shared_->begin(*staged_, left_.numbers(), rights_[0].numbers(), left_.base(), rights_[0].base(), first_m_,
                      first_n_);
+      if (!problem_.border.is_empty())
+        rights_[0].read_with([this](const spirv::u32& row, const spirv::u32& at) { return shared_->element(row, at); });
+    }
+  }
+  void fetch_windows() {
+    if constexpr (is_f32) {
       rights_[0].fetch_sample([&](const spirv::u32& lane, std::uint32_t lanes) {
         return shared_->sampled(lane, lanes, first_channel(), channels());
       });

@@ -801,6 +801,19 @@ class interpreter<Real>::definitions {
     })[0];
   }
 
+  // With the zeros around it that a product counts.
+  static tensor<Real> in_a_border(const tensor<Real>& image, const zero_border& border) {
+    if (border.is_empty()) return image;
+    const std::int64_t planes = image.extents.elements() / (border.height * border.width);
+    tensor<Real> found(shape{planes, border.rows, border.columns});
+    for (std::int64_t i = 0; i < image.extents.elements(); ++i) {
+      const std::int64_t plane = i / (border.height * border.width), row = i / border.width % border.height;
+      found[(plane * border.rows + row + border.low_row) * border.columns + border.low_column + i % border.width] =
+          image[i];
+    }
+    return found;
+  }
+
   tensor<Real> matmul(node_id id) const {
     const auto& attribute = graph_.get<matmul_attribute>(id);
     const int counts[] = {attribute.batch_axes, attribute.m_axes, attribute.n_axes, attribute.k_axes};
@@ -822,10 +835,11 @@ class interpreter<Real>::definitions {
     std::vector<tensor<Real>> sums(attribute.sums(), tensor<Real>(space)), results;
     for (const tensor_spec& each : graph_.results(id)) results.push_back(unwritten(each));
     tensor<Real> statistics(space);
+    const tensor<Real> bordered = in_a_border(operand(id, 1), attribute.border);
     for (std::size_t side = 0; side < sums.size(); ++side) {
       const index_map& right = side == 0 ? attribute.b : attribute.finish.accesses.at(0);
       if (attribute.start.is_empty()) {
-        product(operand(id, 0), operand(id, 1 + side), attribute.a.offset, right.offset, groups,
+        product(operand(id, 0), side == 0 ? bordered : operand(id, 1 + side), attribute.a.offset, right.offset, groups,
                 [&](std::int64_t at, Real value) { sums[side][at] = value; });
       } else {
         sum_with_prologue(id, attribute, right, space, sums[side], statistics);

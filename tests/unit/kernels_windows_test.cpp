@@ -35,7 +35,9 @@ struct windows {
   std::uint32_t images = 1, groups = 1, channels = 16, filters = 16, height = 5, width = 6;
   std::uint32_t taps_down = 3, taps_across = 3, dilation = 1;
   bool channels_first = false, backwards = false;  // of the filter's taps the last one is the first
+  bool bordered = false;  // by one row and column of zeros on each side, which are not in memory
   std::vector<float> x{}, filter{};
+  float zero = 0;
 
   [[nodiscard]] std::uint32_t rows() const { return height + (taps_down - 1) * dilation; }
   [[nodiscard]] std::uint32_t pitch() const { return width + (taps_across - 1) * dilation; }
@@ -43,7 +45,10 @@ struct windows {
   [[nodiscard]] std::uint32_t terms() const { return channels * taps(); }
   [[nodiscard]] std::uint32_t results() const { return images * groups * filters * height * width; }
   [[nodiscard]] float& at_x(std::uint32_t n, std::uint32_t g, std::uint32_t c, std::uint32_t y, std::uint32_t z) {
-    return x[(((n * groups + g) * channels + c) * rows() + y) * pitch() + z];
+    const std::uint32_t plane = (n * groups + g) * channels + c;
+    if (!bordered) return x[(plane * rows() + y) * pitch() + z];
+    if (y == 0 || z == 0 || y + 1 == rows() || z + 1 == pitch()) return zero;
+    return x[(plane * (rows() - 2) + y - 1) * (pitch() - 2) + z - 1];
   }
   [[nodiscard]] float& at_filter(std::uint32_t g, std::uint32_t o, std::uint32_t c, std::uint32_t ty,
                                  std::uint32_t tx) {
@@ -54,7 +59,8 @@ struct windows {
 };
 
 windows filled(windows of) {
-  of.x.resize(std::size_t{of.images} * of.groups * of.channels * of.rows() * of.pitch());
+  const std::uint32_t less = of.bordered ? 2 : 0;
+  of.x.resize(std::size_t{of.images} * of.groups * of.channels * (of.rows() - less) * (of.pitch() - less));
   of.filter.resize(std::size_t{of.groups} * of.filters * of.terms());
   std::mt19937 generator(of.channels * 31 + of.width);
   std::normal_distribution<float> normal;
@@ -73,6 +79,7 @@ matmul_problem problem_of(const windows& of) {
   p.n = {{of.images, 0, of.groups * of.channels * plane, of.groups * of.filters * image},
          {of.height, 0, of.pitch(), of.width},
          {of.width, 0, 1, 1}};
+  if (of.bordered) p.border = {of.rows(), of.pitch(), of.rows() - 2, of.pitch() - 2, 1, 1};
   const std::uint32_t step = of.backwards ? ~0u : 1;  // which is -1
   if (of.backwards) p.offset_a = taps - 1;
   p.k = {{of.channels, channel, plane, 0},
@@ -166,6 +173,14 @@ TEST(kernels_windows, may_meet_a_filter_that_lies_otherwise) {
   expect_right(of, with(small(product_arithmetic::split), of, 3));
   for (std::uint32_t t = 0; t < of.terms(); ++t) of.at_filter(0, 3, t / 9, t % 9 / 3, t % 3) *= 1e-12f;
   expect_right(of, with(small(product_arithmetic::rounded), of, 3));
+}
+
+TEST(kernels_windows, may_stand_in_a_border_that_is_not_in_memory) {
+  windows of = filled({.images = 2, .groups = 2, .filters = 20, .height = 4, .width = 5, .bordered = true});
+  expect_right(of, with(small(product_arithmetic::split), of, 3));
+  for (std::size_t i = 0; i < of.x.size() / 3; ++i) of.x[i] *= 1e-11f;
+  of.at_x(1, 1, 3, 2, 2) = 1e20f;
+  expect_right(of, with(small(product_arithmetic::split), of, 9));
 }
 
 // What one power of two does not do for is computed row by row, and with infinities and NaN one by one.

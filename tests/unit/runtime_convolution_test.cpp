@@ -49,6 +49,7 @@ std::vector<double> on_device(const graph& g, const oracle::tensors<double>& lea
   }
   const std::string plan = to_text(run.plan().implementation);
   EXPECT_TRUE(!how.shares || plan.find(" taps ") != std::string::npos) << plan;
+  EXPECT_TRUE(!how.shares || plan.find(" in a border") != std::string::npos) << plan;
   support::set_inputs(run, g, leaves);
   run.submit({});
   return support::loaded(run.output("result"), dtype::f32, shape(g[g.outputs()[0].node].extents)).values;

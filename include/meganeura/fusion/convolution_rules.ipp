@@ -4,6 +4,7 @@
 #include <meganeura/core/division.hpp>
 #include <meganeura/fusion/contract_loops.hpp>
 #include <meganeura/fusion/implement.hpp>
+#include <meganeura/fusion/matmul_rules.ipp>
 #include <meganeura/graph/view_map.hpp>
 
 #include <algorithm>
@@ -508,6 +509,57 @@ class convolution_as_product {
   bool reads_texels_, adds_up_ = false;
   rule_mask reasons_;
 };
+
+// The border of a right operand with these extents, which `pad` made, if the product's windows count in its planes.
+[[nodiscard]] inline zero_border border_of(const matmul_attribute& product, const pad_attribute& pad,
+                                           const shape& extents) {
+  const int last = extents.rank() - 1;
+  const auto size = [&](int axis) { return extents[axis] - pad.low[axis] - pad.high[axis]; };
+  const auto is_wider = [&](int axis) { return pad.low[axis] != 0 || pad.high[axis] != 0; };
+  for (int axis = 0; axis < last - 1; ++axis) {
+    if (is_wider(axis)) return {};
+  }
+  zero_border found{1, extents[last], 1, size(last), 0, pad.low[last]};
+  if (last > 0 && is_wider(last - 1))
+    found.rows = extents[last - 1], found.height = size(last - 1), found.low_row = pad.low[last - 1];
+  // Channels, images and batches are planes apart, places and taps stay in one.
+  const std::int64_t plane = found.rows * found.columns;
+  const product_windows windows = extents_of(product).windows;
+  std::int64_t furthest = product.b.offset % plane;
+  int places = windows.height > 1 ? 2 : 1, taps = 0;
+  for (std::int64_t left = windows.taps; left > 1; ++taps) left /= product.space[product.space.rank() - 1 - taps];
+  for (int axis = product.space.rank(); axis-- > 0;) {
+    const std::int64_t further = (product.space[axis] - 1) * product.b.strides[axis];
+    if (further == 0) continue;
+    const int group = group_of(product, axis);
+    const bool is_place = group == 2 && places > 0, is_tap = axis >= product.space.rank() - taps;
+    places -= is_place ? 1 : 0;
+    if (is_place || is_tap)
+      furthest += further;
+    else if (product.b.strides[axis] % plane != 0)
+      return {};
+  }
+  return furthest < plane ? found : zero_border();
+}
+
+MEGANEURA_INLINE void zero_borders::apply(implementation_pass& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const auto& product = g.get<matmul_attribute>(id);
+  if (product.schedule.taps == 0 || !product.border.is_empty()) return;
+  const class_id owner = g.find(g.node(id).owner), source = g.find(g.operand(id, 1));
+  for (const enode_id node : g[source].nodes) {
+    if (g.node(node).kind != op::pad) continue;
+    const auto& pad = g.get<pad_attribute>(node);
+    const zero_border border = border_of(product, pad, g.extents(source));
+    if (border.is_empty() || pad.value != 0 || g[g.find(g.operand(node, 0))].type != dtype::f32) continue;
+    matmul_attribute value = product;
+    value.border = border;
+    class_list operands(g.operands(id).begin(), g.operands(id).end());
+    operands[1] = g.find(g.operand(node, 0));
+    (void)add_product(pass, owner, value, operands, bit(rule) | g.node(id).reasons);
+    return pass.note_applied(rule);
+  }
+}
 
 MEGANEURA_INLINE void convolution_to_contract::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();

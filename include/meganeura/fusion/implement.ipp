@@ -216,6 +216,7 @@ MEGANEURA_INLINE void implementation_pass::run(std::span<const class_id> roots) 
   rewrite<detail::attention_gradients>();
   rewrite<detail::prepare_rows>();
   rewrite<detail::exchange_sums>();
+  rewrite<detail::zero_borders>();
   g_.rebuild();
   order_introduced();
 }

@@ -285,8 +285,9 @@ inline constexpr tile_shape window_shapes[] = {{32, 32, 16, 16, {2}},
   // Where terms or columns are few, one of these begins and ends while another computes: 1536x576x128 took 7.3 us in
   // 64x64 and 8.4 in 128x64. Of more than have room at once they all do.
   const bool overlaps = split && s.slices == 1 && s.subgroups() == 4 && each <= beside && (p.k <= 256 || p.n <= 64);
-  // Windows that share elements: within 1.1 times the best of 30 to 80 each of 17 convolutions, mostly.
-  const double fitted = s.taps == 0 ? 1 : (s.subgroup_m == unit.m ? 1.15 : 0.95) * (p.single_left ? 0.85 : 1);
+  // Windows that share elements, fitted to 1,400 times of 17 convolutions: within 1.1 times the best of each, mostly.
+  const double by_tile = split ? (results < 8192 ? 0.82 : 0.95) : s.subgroup_m == unit.m ? 1.15 : 0.95;
+  const double fitted = s.taps == 0 ? 1 : by_tile * (p.single_left ? 0.85 : 1);
   const auto shared = [&](double groups_beside) {
     return (overlaps ? 0.75 : 1) * fitted * work * (1 + costs.few * 16 / (s.subgroups() * groups_beside)) +
            results * s.slices * costs.exchange;

@@ -46,6 +46,7 @@ enum class structural : std::uint8_t {
   prepare_rows,
   exchange_sums,
   prepare_weights,
+  zero_borders,
   split_sum,
   split_filter,
   split_reduce,
@@ -108,6 +109,8 @@ inline constexpr structural_info structural_rules[] = {
     {structural::exchange_sums, "exchange_sums", "attention", exactness::reassociates},
     // right operands that are folded, as the f16 terms that a product of rounded operands multiplies
     {structural::prepare_weights, "prepare_weights", "products", exactness::reassociates},
+    // zeros around an image, which windows that share elements do without
+    {structural::zero_borders, "zero_borders", "products"},
     // a product with few results and a long sum
     {structural::split_sum, "split_sum", "splits"},
     // the gradient of a small filter over several images
@@ -241,6 +244,10 @@ struct prepare_rows : structural_rule<structural::prepare_rows, op::attention> {
 struct prepare_weights : structural_rule<structural::prepare_weights, op::matmul> {
   static void apply(implementation_pass& pass, enode_id id);
 };
+// A product of windows that share elements reads an image without the zeros around it, see matmul_attribute::border.
+struct zero_borders : structural_rule<structural::zero_borders, op::matmul> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
 // The gradient of a softmax, weights * (x - sum of weights * x along the row), where x is a product and that of the
 // weights and its right operand is there too: the row's sum is that of the left operand times this result, which the
 // product's kernel adds up as it reads the operand.
@@ -328,7 +335,8 @@ inline bool is_plain(const index_map& access) { return access.bounded == 0 && is
 
 // A product that stores the sums of its two operands' products and nothing else.
 inline bool is_plain_product(const matmul_attribute& product) {
-  return product.start.is_empty() && !product.paired && product.further.empty() && product.finish.program.is_identity();
+  return product.start.is_empty() && product.border.is_empty() && !product.paired && product.further.empty() &&
+         product.finish.program.is_identity();
 }
 
 // How many sums what ends a node is made of: of a pair of products two.

@@ -229,6 +229,20 @@ struct product_schedule {
 /// "split 32x32x128 16x16 slices 4 depth 2 parts 3"; "rounded 64x128x32 32x32 taps 3"; "fma".
 [[nodiscard]] std::string to_string(const product_schedule& value);
 
+/// A border of zeros around the last two axes of a tensor (with `rows` 1 around the last one alone) that is not in
+/// memory: what is there has `height` x `width` elements of each `rows` x `columns`, the first at (low_row,
+/// low_column).
+struct zero_border {
+  std::int64_t rows = 0, columns = 0;  // 0: there is none
+  std::int64_t height = 0, width = 0, low_row = 0, low_column = 0;
+  [[nodiscard]] constexpr bool is_empty() const { return rows == 0; }
+  static void each(auto& self, auto visit) {
+    visit("rows", self.rows), visit("columns", self.columns), visit("height", self.height), visit("width", self.width),
+        visit("low_row", self.low_row), visit("low_column", self.low_column);
+  }
+  friend bool operator==(const zero_border&, const zero_border&) = default;
+};
+
 /// out[b, m, n] = epilogue(sum over k of prologue(a[b, m, k]) * b[b, n, k]): each letter is a group of axes of `space`,
 /// in the order batch, m, n, k. a and b are operands 0 and 1 and are read through affine accesses over `space` (never
 /// bounded); epilogue accesses have stride 0 along k, the prologue's along n, and sources >= 2. `output` has stride 0
@@ -240,7 +254,9 @@ struct product_schedule {
 /// instead store one result in two halves, each element of the epilogue's node `half` lying `half_distance` elements
 /// (below 0: before; 0: there is none) behind the last node's. Rounded right operands may come `prepared`: as many
 /// operands more, behind all others, have their rows as op::prepare_rows makes them, in one term of length
-/// `prepared_length`, a batch behind the other, and they themselves are read where f16 cannot hold a row.
+/// `prepared_length`, a batch behind the other, and they themselves are read where f16 cannot hold a row. Right
+/// operands whose windows share elements may have a border that their access counts and memory has not; left ones of
+/// such may be read backwards along k.
 struct matmul_attribute {
   shape space;
   int batch_axes = 0, m_axes = 0, n_axes = 0, k_axes = 0;
@@ -253,6 +269,7 @@ struct matmul_attribute {
   scalar_ref half{0};
   std::int64_t half_distance = 0;
   bool prepared = false;
+  zero_border border{};
   /// Right operands, which are operands 1, 2, ...
   [[nodiscard]] constexpr std::size_t sums() const { return paired ? 2 : 1; }
   static void each(auto& self, auto visit) {
@@ -260,7 +277,8 @@ struct matmul_attribute {
         visit("n_axes", self.n_axes), visit("k_axes", self.k_axes), visit("a", self.a), visit("b", self.b),
         visit("output", self.output), visit("start", self.start), visit("finish", self.finish),
         visit("schedule", self.schedule), visit("paired", self.paired), visit("further", self.further),
-        visit("half", self.half), visit("half_distance", self.half_distance), visit("prepared", self.prepared);
+        visit("half", self.half), visit("half_distance", self.half_distance), visit("prepared", self.prepared),
+        visit("border", self.border);
   }
   friend bool operator==(const matmul_attribute&, const matmul_attribute&) = default;
 };

@@ -177,9 +177,9 @@ struct attribute_printer {
     std::string start;
     if (!a.start.program.nodes.empty()) start += " of " + to_string(a.start.program);
     if (!a.start.statistic.nodes.empty()) start += " beside " + to_string(a.start.statistic);
-    return fmt::format("{}space=[{}] b{}m{}n{}k{} {}{}{}{}", a.paired ? "pair " : "", fmt::join(a.space, ","),
+    return fmt::format("{}space=[{}] b{}m{}n{}k{} {}{}{}{}{}", a.paired ? "pair " : "", fmt::join(a.space, ","),
                        a.batch_axes, a.m_axes, a.n_axes, a.k_axes, program_text(a.finish.program, a.further, halves(a)),
-                       start, schedule, a.prepared ? " prepared" : "");
+                       start, schedule, a.prepared ? " prepared" : "", a.border.is_empty() ? "" : " in a border");
   }
   std::string operator()(const attention_attribute& a) const {
     const std::string schedule = a.schedule.is_on_units() ? " " + meganeura::to_string(a.schedule) : std::string();

@@ -9,8 +9,10 @@
 #include <bit>
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
@@ -248,6 +250,11 @@ class cooperative_operand {
   /// Multiplied is what this makes of the elements, which lie in groups.
   void start_with(const matmul_prologue& start) { start_ = &start; }
 
+  /// Its elements are what this gives of row and term.
+  void read_with(std::function<spirv::f32(const spirv::u32& row, const spirv::u32& at)> element) {
+    read_ = std::move(element), grouped_ = false;
+  }
+
   /// Its rows lie there, where they are prepared.
   void read_prepared(const spirv::memory<spirv::u32>& from) {
     prepared_ = from;
@@ -452,6 +459,7 @@ class cooperative_operand {
 
   /// One element, where f32 is in memory.
   [[nodiscard]] spirv::f32 element(const spirv::u32& row, const spirv::u32& at) const {
+    if (read_) return read_(row, at);
     const spirv::f32 found = single_->load(base_ + offset_of(source_.rows, row) + offset_of(source_.k, at));
     if (!start_) return found;
     std::vector<scalar_value> reads;
@@ -728,6 +736,7 @@ class cooperative_operand {
   std::uint32_t piece_count_ = 0, staged_at_ = 0, scales_at_ = 0;
   row_scales* scales_ = nullptr;
   const matmul_prologue* start_ = nullptr;
+  std::function<spirv::f32(const spirv::u32& row, const spirv::u32& at)> read_;  // instead, where there is one
   std::optional<spirv::u32> zero_;
   strided_axes batch_, rows_, k_groups_;  // in groups
   spirv::u32 batch_index_, first_row_, base_, group_base_;

@@ -114,6 +114,7 @@ struct matmul_problem {
   bool has_prologue = false;
   std::uint32_t prepared = 0;  // length of the rows of right operands that come as op::prepare_rows makes them, in
                                // bindings behind those of all other operands; 0: they do not
+  zero_border border{};        // see matmul_attribute: strides of b are those with it
   std::optional<std::uint32_t> offset_second{};  // of a second right operand, which lies as b does: binding 2
   struct store {
     std::size_t result = 0;      // of those whose bindings are behind all operands

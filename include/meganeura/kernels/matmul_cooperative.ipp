@@ -98,6 +98,7 @@ class cooperative_product {
     left_.begin(*staged_, 0, batch_, first_m_);
     for (std::uint32_t side = 0; side < sums(); ++side)
       rights_[side].begin(*staged_, left_.staged_size() + side * rights_[side].staged_size(), batch_, first_n_);
+    if (s_.taps > 0) begin_windows();
     left_.place();
     for (auto& right : rights_) right.place();
     const std::uint32_t across = s_.tile_n / s_.subgroup_n, down = s_.tile_m / s_.subgroup_m;
@@ -126,7 +127,7 @@ class cooperative_product {
     }
     scales_->begin();
     if (s_.taps > 0) {
-      begin_windows();
+      fetch_windows();
     } else {
       if (device_.matrix_units == matrix_units::emulated) return emit_in_turns();
       fetch_first();
@@ -322,6 +323,12 @@ class cooperative_product {
     if constexpr (is_f32) {
       shared_->begin(*staged_, left_.numbers(), rights_[0].numbers(), left_.base(), rights_[0].base(), first_m_,
                      first_n_);
+      if (!problem_.border.is_empty())
+        rights_[0].read_with([this](const spirv::u32& row, const spirv::u32& at) { return shared_->element(row, at); });
+    }
+  }
+  void fetch_windows() {
+    if constexpr (is_f32) {
       rights_[0].fetch_sample([&](const spirv::u32& lane, std::uint32_t lanes) {
         return shared_->sampled(lane, lanes, first_channel(), channels());
       });

@@ -218,6 +218,7 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
   problem.offset_out = value(node.output.offset);
   problem.has_prologue = !node.start.is_empty();
   if (node.prepared) problem.prepared = prepared_length(static_cast<std::int64_t>(extent_of(problem.k)));
+  problem.border = node.border;
   if (node.paired) problem.offset_second = value(node.finish.accesses.at(0).offset);
   for (std::size_t i = 0; i < node.further.size(); ++i) problem.stores.push_back({i + 1, 0});
   if (node.half_distance != 0) problem.stores.push_back({0, value(node.half_distance)});
@@ -239,6 +240,9 @@ MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_attribute& node, std::
     fail(error_category::internal,
          "matmul: prepared right operands need the arithmetic rounded, not {}; the rules must not do that",
          to_string(node.schedule.arithmetic));
+  if (!node.border.is_empty() && node.schedule.taps == 0)
+    fail(error_category::internal,
+         "matmul: a border that is not in memory, of windows that share no elements; the rules must not do that");
   if (node.schedule.is_on_units()) return make_cooperative_matmul(problem, node.schedule, on);
   return make_best_matmul(problem, on);
 }

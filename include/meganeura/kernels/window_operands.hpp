@@ -43,6 +43,8 @@ class shared_windows {
         windows_(windows),
         s_(s),
         left_plan_(plan_operand(problem, true)),
+        border_(problem.border),
+        first_in_plane_(border_.is_empty() ? 0 : problem.offset_b % plane()),
         groups_(s.tile_k / unit),
         stride_(groups_ + 2),  // 16 bytes of padding
         left_rows_(s.taps * s.tile_m),
@@ -57,6 +59,7 @@ class shared_windows {
       has_channels = true;
     }
     reads_runs_ = lies_in_runs();
+    channel_in_memory_ = border_.is_empty() ? right_channel_ : right_channel_ / plane() * in_memory();
   }
 
   static constexpr std::uint32_t unit = 4;
@@ -78,8 +81,9 @@ class shared_windows {
     for (std::uint32_t done = 0; done < items; done += threads) {
       item made = item_at(done, items);
       const spirv::u32 row = made.index % right_rows_, part = made.index / right_rows_;
-      const spirv::u32 place = min(first_place + row, spirv::u32(last_place()));
-      made.base = right_base + place + part * (groups_ / parts_ * unit * right_channel_);
+      const placed found = find(min(first_place + row, spirv::u32(last_place())));
+      made.base = found.offset + part * (groups_ / parts_ * unit * channel_in_memory_);
+      made.inside = found.inside;
       made.slot = row * stride_ + part * (groups_ / parts_) + right_at();
       add(right_items_, made, groups_ / parts_);
     }
@@ -107,10 +111,10 @@ class shared_windows {
   /// Four elements of the right operand, of another one of `channels` from `first` on for each of so many lanes.
   [[nodiscard]] spirv::f32x4 sampled(const spirv::u32& lane, std::uint32_t lanes, const spirv::u32& first,
                                      std::uint32_t channels) const {
-    const spirv::u32 at = first_of_right_ + (first + lane * channels / lanes) * right_channel_;
+    const spirv::u32 channel = first + lane * channels / lanes;
     const auto of = [&](std::uint32_t i) {
       const spirv::u32 place = first_place_ + (lane + i * (s_.tile_n / 4) + s_.reach / 2);
-      return right_->load(at + min(place, spirv::u32(last_place())));
+      return element_of(channel, min(place, spirv::u32(last_place())));
     };
     return vector(of(0), of(1), of(2), of(3));
   }
@@ -120,8 +124,14 @@ class shared_windows {
     left_factor_ = left_factor, right_factor_ = right_factor, zero_ = zero;
   }
 
+  /// Of the right operand, term `at` of the window that begins at a place of the image; 0 in a border.
+  [[nodiscard]] spirv::f32 element(const spirv::u32& place, const spirv::u32& at) const {
+    const auto taps = static_cast<std::uint32_t>(windows_.taps);
+    return element_of(at / taps, place + offset_of(right_taps_, at % taps));
+  }
+
   void fetch_right(const spirv::u32& channel) {
-    fetch(right_items_, *right_, channel * right_channel_, right_channel_);
+    fetch(right_items_, *right_, channel * channel_in_memory_, channel_in_memory_);
   }
   void fetch_left(const spirv::u32& channel, std::uint32_t turn) {
     if (reads_runs_) {  // all taps at once
@@ -175,7 +185,8 @@ class shared_windows {
  private:
   struct item {
     spirv::u32 index = 0, base = 0, slot = 0;
-    std::uint32_t count = 0;  // of all, where there may be none of this index
+    spirv::boolean inside = true;  // false: in a border, where nothing is loaded
+    std::uint32_t count = 0;       // of all, where there may be none of this index
     bool partial = false;
     std::vector<spirv::var<spirv::f32x4>> pieces{};
     spirv::var<spirv::u32> seen;
@@ -184,6 +195,29 @@ class shared_windows {
   // Of an image that is read.
   [[nodiscard]] std::uint32_t last_place() const {
     return static_cast<std::uint32_t>(windows_.length() + windows_.reach - 1);
+  }
+  // Elements of an image of one channel with its border, and without.
+  [[nodiscard]] std::uint32_t plane() const { return static_cast<std::uint32_t>(border_.rows * border_.columns); }
+  [[nodiscard]] std::uint32_t in_memory() const { return static_cast<std::uint32_t>(border_.height * border_.width); }
+  // Where a place of the first channel lies, if it does.
+  struct placed {
+    spirv::u32 offset;
+    spirv::boolean inside;
+  };
+  [[nodiscard]] placed find(const spirv::u32& place) const {
+    if (border_.is_empty()) return {first_of_right_ + place, true};
+    const auto number = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
+    const spirv::u32 at = place + first_in_plane_;
+    const spirv::u32 y = at / number(border_.columns) - number(border_.low_row);
+    const spirv::u32 x = at % number(border_.columns) - number(border_.low_column);
+    return {first_of_right_ / plane() * in_memory() + y * number(border_.width) + x,
+            y < number(border_.height) && x < number(border_.width)};
+  }
+  [[nodiscard]] spirv::f32 element_of(const spirv::u32& channel, const spirv::u32& place) const {
+    const placed found = find(place);
+    const spirv::u32 offset = found.offset + channel * channel_in_memory_;
+    if (border_.is_empty()) return right_->load(offset);
+    return select(found.inside, right_->load(select(found.inside, offset, spirv::u32(0))), spirv::f32(0));
   }
   [[nodiscard]] std::uint32_t right_at() const { return left_rows_ * stride_ * s_.terms(); }
   [[nodiscard]] item item_at(std::uint32_t done, std::uint32_t count) const {
@@ -221,7 +255,7 @@ class shared_windows {
   void fetch(const std::vector<item>& items, const spirv::memory<spirv::f32>& from, const spirv::u32& first,
              std::uint32_t apart) const {
     for (const item& each : items) {
-      if_needed(each, [&] {
+      k_.if_(each.partial ? each.inside && each.index < each.count : each.inside, [&] {
         const spirv::u32 base = each.base + first;
         for (std::uint32_t i = 0; i < each.pieces.size(); ++i) {
           const auto of = [&](std::uint32_t j) { return from.load(base + (unit * i + j) * apart); };
@@ -290,10 +324,12 @@ class shared_windows {
   const fusion::product_windows windows_;
   const product_schedule s_;
   const matmul_operand left_plan_;
+  const zero_border border_;
+  const std::uint32_t first_in_plane_;    // of the operand's first place
   std::uint32_t groups_, stride_;         // of a row: fours, and how many of them the next one is away
   std::uint32_t left_rows_, right_rows_;  // in workgroup memory
   std::uint32_t parts_ = 1;               // of a place's channels, each of another invocation
-  std::uint32_t left_channel_ = 0, right_channel_ = 0;
+  std::uint32_t left_channel_ = 0, right_channel_ = 0, channel_in_memory_ = 0;
   strided_axes left_taps_, right_taps_;
   std::optional<spirv::memory<spirv::u32x2>> staged_;
   std::optional<spirv::memory<spirv::f32>> left_, right_;
