@@ -31807,13 +31807,19 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
                           k / s.parts >= std::int64_t{s.depth} * s.tile_k);
 }
 
+/// Parts that a sum has at least: one total takes as many terms at a time as a unit, and of longer ones rounds too
+/// often.
+[[nodiscard]] constexpr std::int64_t least_parts(product_arithmetic arithmetic, std::int64_t k,
+                                                 const device_profile& device) {
+  const std::int64_t most = arithmetic == product_arithmetic::split ? 1024 : 4096;
+  return ceil_div(ceil_div<std::int64_t>(k, device.unit.k), most);
+}
+
 /// What there is to choose from: of each shape some depths of a step, one or several of them on their way.
 [[nodiscard]] inline std::vector<product_schedule> product_schedules(product_arithmetic arithmetic, std::int64_t k,
                                                                      const device_profile& device) {
   std::vector<product_schedule> found;
-  // One total takes as many terms at a time as a unit: longer sums round too often, and are left to those that have
-  // totals of totals.
-  if (ceil_div<std::int64_t>(k, device.unit.k) > (arithmetic == product_arithmetic::split ? 1024 : 4096)) return found;
+  if (least_parts(arithmetic, k, device) > 1) return found;
   for (const detail::tile_shape& t : detail::tile_shapes) {
     if (t.subgroup_m % device.unit.m != 0 || t.subgroup_n % device.unit.n != 0) continue;
     if (t.only && *t.only != arithmetic) continue;
@@ -31878,21 +31884,24 @@ inline constexpr tile_shape window_shapes[] = {{32, 32, 16, 16, {2}},
   return found;
 }
 
-/// All there is for a product.
-[[nodiscard]] inline std::vector<product_schedule> product_schedules(product_arithmetic arithmetic,
-                                                                     const product_extents& p,
-                                                                     const device_profile& device) {
-  std::vector<product_schedule> found = product_schedules(arithmetic, p.k, device);
-  const std::vector<product_schedule> of_windows = window_schedules(arithmetic, p, device);
-  if (!found.empty()) found.insert(found.end(), of_windows.begin(), of_windows.end());
-  return found;
-}
-
 /// What shares_terms() asks for.
 [[nodiscard]] constexpr bool shares_terms(const product_schedule& s, const product_extents& p,
                                           const device_profile& device) {
   if (s.taps == 0) return shares_terms(s, p.k, device);
   return !p.windows.is_empty() && shares_terms(s, p.k / p.windows.taps, device);
+}
+
+/// All there is for a product, of sums that are too long for one total in as many parts as they have at least.
+[[nodiscard]] inline std::vector<product_schedule> product_schedules(product_arithmetic arithmetic,
+                                                                     const product_extents& p,
+                                                                     const device_profile& device) {
+  const std::int64_t least = least_parts(arithmetic, p.k, device);
+  std::vector<product_schedule> found = product_schedules(arithmetic, p.k / least, device);
+  const std::vector<product_schedule> of_windows = window_schedules(arithmetic, p, device);
+  found.insert(found.end(), of_windows.begin(), of_windows.end());
+  for (product_schedule& each : found) each.parts = static_cast<std::uint32_t>(least);
+  std::erase_if(found, [&](const product_schedule& each) { return !shares_terms(each, p, device); });
+  return found;
 }
 
 [[nodiscard]] constexpr const unit_costs& costs_of(product_arithmetic arithmetic, const device_profile& device) {
@@ -32046,14 +32055,17 @@ struct product_start {
   double least = otherwise.seconds;
   for (product_schedule s : product_schedules(arithmetic, p, device)) {
     if (s.taps > 0 && !start.is_empty()) continue;
+    if (s.parts > 1 && (p.paired || start.statistics)) continue;
     if ((p.paired || start.statistics) && !fits_beside(s, start.statistics, p.paired, device)) continue;
     const std::int64_t tiles = tiles_of(s, p);
+    const std::uint32_t at_least = s.parts;
     for (const std::uint32_t parts : shares) {
+      if (parts < at_least) continue;
       s.parts = parts;
       // Pairs took as long in parts as both products.
       const bool is_one_of_few = s.depth == 1 && tiles * parts <= 2 * device.compute_units && !start.statistics &&
                                  !p.paired && p.k >= parts * least_terms;
-      if (parts > 1 && !is_one_of_few) break;
+      if (parts > at_least && !is_one_of_few) break;
       if (!shares_terms(s, p, device)) continue;
       const double seconds = unit_time(s, p, device).alone + start_time(start, s, p, device).alone;
       const double counted = parts > 1 ? error * seconds : seconds;
@@ -32118,8 +32130,11 @@ struct product_start {
 [[nodiscard]] inline bool is_on_offer(product_schedule s, const product_extents& p, precision wanted,
                                       const device_profile& device) {
   if (!shares_terms(s, p, device)) return false;
-  s.parts = 1;
-  const auto all = product_schedules(arithmetic_of(wanted, p, device), p, device);
+  const product_arithmetic arithmetic = arithmetic_of(wanted, p, device);
+  const auto least = static_cast<std::uint32_t>(least_parts(arithmetic, p.k, device));
+  if (s.is_on_units() && s.parts < least) return false;
+  s.parts = s.is_on_units() ? least : 1;
+  const auto all = product_schedules(arithmetic, p, device);
   return s == product_schedule{} || std::ranges::find(all, s) != all.end();
 }
 
@@ -46288,11 +46303,14 @@ MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_e
   auto forced = options_.schedule ? product_schedules(arithmetic, product, device()) : std::vector<product_schedule>();
   if (!start.is_empty()) std::erase_if(forced, [](const auto& s) { return s.taps > 0; });
   if (product.paired || start.statistics)
-    std::erase_if(forced, [&](const auto& s) { return !fits_beside(s, start.statistics, product.paired, device()); });
+    std::erase_if(forced, [&](const auto& s) {
+      return s.parts > 1 || !fits_beside(s, start.statistics, product.paired, device());
+    });
   if (!forced.empty()) {
     product_schedule& asked = at->second.schedule = forced[*options_.schedule % forced.size()];
+    const std::uint32_t least = asked.parts;
     if (!start.statistics) asked.parts += static_cast<std::uint32_t>(*options_.schedule / forced.size() % 4);
-    if (!shares_terms(asked, product, device())) asked.parts = 1;
+    if (!shares_terms(asked, product, device())) asked.parts = least;
   } else if (half) {
     at->second = best_half_product(product, device());
   } else if (product.paired || !start.is_empty()) {

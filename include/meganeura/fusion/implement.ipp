@@ -34,11 +34,14 @@ MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_e
   auto forced = options_.schedule ? product_schedules(arithmetic, product, device()) : std::vector<product_schedule>();
   if (!start.is_empty()) std::erase_if(forced, [](const auto& s) { return s.taps > 0; });
   if (product.paired || start.statistics)
-    std::erase_if(forced, [&](const auto& s) { return !fits_beside(s, start.statistics, product.paired, device()); });
+    std::erase_if(forced, [&](const auto& s) {
+      return s.parts > 1 || !fits_beside(s, start.statistics, product.paired, device());
+    });
   if (!forced.empty()) {
     product_schedule& asked = at->second.schedule = forced[*options_.schedule % forced.size()];
+    const std::uint32_t least = asked.parts;
     if (!start.statistics) asked.parts += static_cast<std::uint32_t>(*options_.schedule / forced.size() % 4);
-    if (!shares_terms(asked, product, device())) asked.parts = 1;
+    if (!shares_terms(asked, product, device())) asked.parts = least;
   } else if (half) {
     at->second = best_half_product(product, device());
   } else if (product.paired || !start.is_empty()) {
