@@ -31803,8 +31803,9 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
 /// Whether so many workgroups can share k: each has whole steps of it, as many as are on their way at once or more. Of
 /// windows that share elements k are channels.
 [[nodiscard]] constexpr bool shares_terms(const product_schedule& s, std::int64_t k, const device_profile& device) {
-  return s.parts == 1 || (device.device_scope && fits(s, device) && k % (std::int64_t{s.parts} * s.tile_k) == 0 &&
-                          k / s.parts >= std::int64_t{s.depth} * s.tile_k);
+  return s.parts == 1 ||
+         (device.device_scope && s.parts > 0 && s.tile_k > 0 && fits(s, device) &&
+          k % (std::int64_t{s.parts} * s.tile_k) == 0 && k / s.parts >= std::int64_t{s.depth} * s.tile_k);
 }
 
 /// Parts that a sum has at least: one total takes as many terms at a time as a unit, and of longer ones rounds too
@@ -31861,7 +31862,7 @@ inline constexpr tile_shape window_shapes[] = {{32, 32, 16, 16, {2}},
                                                                     const device_profile& device) {
   std::vector<product_schedule> found;
   const product_windows& windows = p.windows;
-  if (windows.is_empty() || p.paired || arithmetic == product_arithmetic::half) return found;
+  if (windows.is_empty() || p.paired || arithmetic == product_arithmetic::half || p.k % windows.taps != 0) return found;
   const std::int64_t channels = p.k / windows.taps;
   for (const detail::tile_shape& t : detail::window_shapes) {
     if (t.subgroup_m % device.unit.m != 0 || t.subgroup_n % device.unit.n != 0) continue;
@@ -31888,7 +31889,7 @@ inline constexpr tile_shape window_shapes[] = {{32, 32, 16, 16, {2}},
 [[nodiscard]] constexpr bool shares_terms(const product_schedule& s, const product_extents& p,
                                           const device_profile& device) {
   if (s.taps == 0) return shares_terms(s, p.k, device);
-  return !p.windows.is_empty() && shares_terms(s, p.k / p.windows.taps, device);
+  return !p.windows.is_empty() && p.k % p.windows.taps == 0 && shares_terms(s, p.k / p.windows.taps, device);
 }
 
 /// All there is for a product, of sums that are too long for one total in as many parts as they have at least.
@@ -45059,8 +45060,9 @@ MEGANEURA_INLINE void contract_to_region::apply(implementation_pass& pass, enode
 }
 
 // Replaces the operand by what its view reads, if that is stored in `type`.
+// `forward`: not backwards along terms either.
 inline const char* read_through(const engine& g, enode_id copy, dtype type, nest& loops, std::size_t which,
-                                class_id& source) {
+                                class_id& source, bool forward) {
   const auto& region = g.get<region_attribute>(copy);
   const index_map& read = region.accesses[0];
   if (read.bounded) return "the operand has a border";
@@ -45073,7 +45075,7 @@ inline const char* read_through(const engine& g, enode_id copy, dtype type, nest
     loops = before;
     return "the operand's view is not affine in the product's loops";
   }
-  if (!is_forward_beside_terms(loops, composed)) {
+  if (forward ? !is_forward(composed) : !is_forward_beside_terms(loops, composed)) {
     loops = before;
     return "the operand would be read backwards";
   }
@@ -45273,7 +45275,8 @@ struct read_product {
   bool strided = false;
   bool fits = true;  // both are stored in the dtype asked for
 };
-inline read_product read_views(implementation_pass& pass, enode_id id, const nest& loops, dtype stored) {
+inline read_product read_views(implementation_pass& pass, enode_id id, const nest& loops, dtype stored,
+                               bool forward = true) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   read_product found{loops, {g.operand(id, 0), g.operand(id, 1)}};
@@ -45281,7 +45284,7 @@ inline read_product read_views(implementation_pass& pass, enode_id id, const nes
     class_id& source = found.sources[side];
     const enode_id copy = pass.enabled(structural::matmul_view) ? pass.copy_form(source, stored) : no_id;
     if (copy != no_id) {
-      const char* problem = read_through(g, copy, stored, found.loops, side + 1, source);
+      const char* problem = read_through(g, copy, stored, found.loops, side + 1, source, forward);
       if (!problem) {
         pass.note_applied(structural::matmul_view);
         found.reasons |= bit(structural::matmul_view);
@@ -45305,7 +45308,17 @@ MEGANEURA_INLINE void kernel_family<op::matmul>::make(implementation_pass& pass,
   const scalar_program finish = identity_program(type);
   const rule_mask made = bit(making(op::matmul));
   const auto emit = [&](dtype stored) {
-    const read_product read = read_views(pass, id, product.loops, stored);
+    read_product read = read_views(pass, id, product.loops, stored, false);
+    const bool is_backward = !is_forward(read.loops.accesses[1]) || !is_forward(read.loops.accesses[2]);
+    if (is_backward) {  // for windows that share elements alone: else that operand is copied
+      if (read.fits)
+        (void)emit_matmul(pass, owner,
+                          {.loops = read.loops,
+                           .operands = {read.sources[0], read.sources[1]},
+                           .finish = finish,
+                           .reasons = made | read.reasons});
+      read = read_views(pass, id, product.loops, stored);
+    }
     if (!read.fits) return;
     const char* problem = emit_matmul(pass, owner,
                                       {.loops = read.loops,
@@ -63117,13 +63130,13 @@ class cooperative_operand {
     const spirv::u32 row = p.row + p.lines_below;
     return p.partial ? min(row, spirv::u32(tile_rows_ - (plan_.along_k ? 1 : unit))) : row;
   }
-  // Axes whose offsets count groups; of the axis along which groups lie its index does, too.
+  // Axes whose offsets count groups, also backwards; of the axis along which groups lie its index does, too.
   [[nodiscard]] static strided_axes in_groups(strided_axes axes, bool along) {
     for (strided_axis& axis : axes) {
       if (along && &axis == &axes.back())
         axis.extent /= unit;
       else
-        axis.stride /= unit;
+        axis.stride = static_cast<std::uint32_t>(static_cast<std::int32_t>(axis.stride) / std::int32_t{unit});
     }
     return axes;
   }
@@ -63306,7 +63319,7 @@ class shared_windows {
     staged_ = staged, left_ = left, right_ = right;
     first_of_right_ = right_base, first_place_ = first_place;
     const std::uint32_t threads = k_.local_size()[0];
-    while (parts_ < groups_ && 2 * right_rows_ * parts_ <= threads) parts_ *= 2;
+    while (groups_ % (2 * parts_) == 0 && 2 * right_rows_ * parts_ <= threads) parts_ *= 2;
     const std::uint32_t items = right_rows_ * parts_;
     for (std::uint32_t done = 0; done < items; done += threads) {
       item made = item_at(done, items);

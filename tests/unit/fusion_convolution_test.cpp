@@ -129,6 +129,26 @@ TEST(fusion_convolution, gradients_of_strided_images_multiply_as_often_as_the_co
   }
 }
 
+// Where no windows share elements the filter of an image's gradient is copied, not the windows, which have nine times
+// as many; where they do neither is.
+TEST(fusion_convolution, gradients_read_windows_where_they_lie) {
+  convolution_attribute c{.form = convolution_attribute::input};
+  for (int i = 0; i < 2; ++i) c.pad_low[i] = c.pad_high[i] = 1;
+  const graph g = support::convolution_graph(c, {{2, 64, 56, 56}, {64, 64, 3, 3}, {2, 64, 56, 56}});
+  for (const bool units : {false, true}) {
+    fusion::optimize_options options = without_convolve(false);
+    if (units) {
+      options.device.matrix_units = matrix_units::cooperative, options.device.f16 = true;
+      options.device.max_shared_bytes = 49152, options.device.max_invocations = 1024;
+    }
+    const graph plan = fusion::optimize(g, options);
+    for (node_id id{0}; id < plan.size(); ++id)
+      EXPECT_LE(plan[id].extents.elements(), 2 * 64 * 60 * 60) << to_text(plan);
+    EXPECT_EQ(to_text(plan).find(" taps ") != std::string::npos, units) << to_text(plan);
+    EXPECT_TRUE(!units || count(plan, op::region) == 0) << to_text(plan);
+  }
+}
+
 // Strides of 4 with 4 dilated taps reach one class of 16.
 TEST(fusion_convolution, classes_that_no_tap_reaches_do_not_count) {
   convolution_attribute c{.form = convolution_attribute::input};

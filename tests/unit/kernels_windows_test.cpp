@@ -173,6 +173,24 @@ TEST(kernels_windows, may_meet_a_filter_that_lies_otherwise) {
   expect_right(of, with(small(product_arithmetic::split), of, 3));
   for (std::uint32_t t = 0; t < of.terms(); ++t) of.at_filter(0, 3, t / 9, t % 9 / 3, t % 3) *= 1e-12f;
   expect_right(of, with(small(product_arithmetic::rounded), of, 3));
+
+  // Filters innermost, in groups of four.
+  windows fours = filled({.images = 2, .filters = 40, .height = 4, .width = 5});
+  matmul_problem p = problem_of(fours);
+  const std::vector<float> usual = fours.filter;
+  p.m[0].stride_a = 1, p.offset_a = 8 * 40;
+  p.k[0].stride_a = 9 * 40, p.k[1].stride_a = ~(3 * 40) + 1, p.k[2].stride_a = ~40u + 1;
+  for (std::uint32_t o = 0; o < 40; ++o) {
+    for (std::uint32_t c = 0; c < 16; ++c) {
+      for (std::uint32_t t = 0; t < 9; ++t) fours.filter[(c * 9 + 8 - t) * 40 + o] = usual[(o * 16 + c) * 9 + t];
+    }
+  }
+  for (float& each : fours.filter) each *= 1e-9f;
+  const std::vector<float> found = run(fours, with(small(product_arithmetic::split), fours, 3), p);
+  fours.filter = usual;
+  for_each_result(fours, [&](std::size_t at, double sum, double size) {
+    EXPECT_NEAR(1e9 * static_cast<double>(found[at]), sum, 5e-7 * size) << at;
+  });
 }
 
 TEST(kernels_windows, may_stand_in_a_border_that_is_not_in_memory) {

@@ -86,8 +86,9 @@ MEGANEURA_INLINE void contract_to_region::apply(implementation_pass& pass, enode
 }
 
 // Replaces the operand by what its view reads, if that is stored in `type`.
+// `forward`: not backwards along terms either.
 inline const char* read_through(const engine& g, enode_id copy, dtype type, nest& loops, std::size_t which,
-                                class_id& source) {
+                                class_id& source, bool forward) {
   const auto& region = g.get<region_attribute>(copy);
   const index_map& read = region.accesses[0];
   if (read.bounded) return "the operand has a border";
@@ -100,7 +101,7 @@ inline const char* read_through(const engine& g, enode_id copy, dtype type, nest
     loops = before;
     return "the operand's view is not affine in the product's loops";
   }
-  if (!is_forward_beside_terms(loops, composed)) {
+  if (forward ? !is_forward(composed) : !is_forward_beside_terms(loops, composed)) {
     loops = before;
     return "the operand would be read backwards";
   }
@@ -300,7 +301,8 @@ struct read_product {
   bool strided = false;
   bool fits = true;  // both are stored in the dtype asked for
 };
-inline read_product read_views(implementation_pass& pass, enode_id id, const nest& loops, dtype stored) {
+inline read_product read_views(implementation_pass& pass, enode_id id, const nest& loops, dtype stored,
+                               bool forward = true) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   read_product found{loops, {g.operand(id, 0), g.operand(id, 1)}};
@@ -308,7 +310,7 @@ inline read_product read_views(implementation_pass& pass, enode_id id, const nes
     class_id& source = found.sources[side];
     const enode_id copy = pass.enabled(structural::matmul_view) ? pass.copy_form(source, stored) : no_id;
     if (copy != no_id) {
-      const char* problem = read_through(g, copy, stored, found.loops, side + 1, source);
+      const char* problem = read_through(g, copy, stored, found.loops, side + 1, source, forward);
       if (!problem) {
         pass.note_applied(structural::matmul_view);
         found.reasons |= bit(structural::matmul_view);
@@ -332,7 +334,17 @@ MEGANEURA_INLINE void kernel_family<op::matmul>::make(implementation_pass& pass,
   const scalar_program finish = identity_program(type);
   const rule_mask made = bit(making(op::matmul));
   const auto emit = [&](dtype stored) {
-    const read_product read = read_views(pass, id, product.loops, stored);
+    read_product read = read_views(pass, id, product.loops, stored, false);
+    const bool is_backward = !is_forward(read.loops.accesses[1]) || !is_forward(read.loops.accesses[2]);
+    if (is_backward) {  // for windows that share elements alone: else that operand is copied
+      if (read.fits)
+        (void)emit_matmul(pass, owner,
+                          {.loops = read.loops,
+                           .operands = {read.sources[0], read.sources[1]},
+                           .finish = finish,
+                           .reasons = made | read.reasons});
+      read = read_views(pass, id, product.loops, stored);
+    }
     if (!read.fits) return;
     const char* problem = emit_matmul(pass, owner,
                                       {.loops = read.loops,

@@ -146,8 +146,9 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
 /// Whether so many workgroups can share k: each has whole steps of it, as many as are on their way at once or more. Of
 /// windows that share elements k are channels.
 [[nodiscard]] constexpr bool shares_terms(const product_schedule& s, std::int64_t k, const device_profile& device) {
-  return s.parts == 1 || (device.device_scope && fits(s, device) && k % (std::int64_t{s.parts} * s.tile_k) == 0 &&
-                          k / s.parts >= std::int64_t{s.depth} * s.tile_k);
+  return s.parts == 1 ||
+         (device.device_scope && s.parts > 0 && s.tile_k > 0 && fits(s, device) &&
+          k % (std::int64_t{s.parts} * s.tile_k) == 0 && k / s.parts >= std::int64_t{s.depth} * s.tile_k);
 }
 
 /// Parts that a sum has at least: one total takes as many terms at a time as a unit, and of longer ones rounds too
@@ -204,7 +205,7 @@ inline constexpr tile_shape window_shapes[] = {{32, 32, 16, 16, {2}},
                                                                     const device_profile& device) {
   std::vector<product_schedule> found;
   const product_windows& windows = p.windows;
-  if (windows.is_empty() || p.paired || arithmetic == product_arithmetic::half) return found;
+  if (windows.is_empty() || p.paired || arithmetic == product_arithmetic::half || p.k % windows.taps != 0) return found;
   const std::int64_t channels = p.k / windows.taps;
   for (const detail::tile_shape& t : detail::window_shapes) {
     if (t.subgroup_m % device.unit.m != 0 || t.subgroup_n % device.unit.n != 0) continue;
@@ -231,7 +232,7 @@ inline constexpr tile_shape window_shapes[] = {{32, 32, 16, 16, {2}},
 [[nodiscard]] constexpr bool shares_terms(const product_schedule& s, const product_extents& p,
                                           const device_profile& device) {
   if (s.taps == 0) return shares_terms(s, p.k, device);
-  return !p.windows.is_empty() && shares_terms(s, p.k / p.windows.taps, device);
+  return !p.windows.is_empty() && p.k % p.windows.taps == 0 && shares_terms(s, p.k / p.windows.taps, device);
 }
 
 /// All there is for a product, of sums that are too long for one total in as many parts as they have at least.

@@ -637,13 +637,13 @@ class cooperative_operand {
     const spirv::u32 row = p.row + p.lines_below;
     return p.partial ? min(row, spirv::u32(tile_rows_ - (plan_.along_k ? 1 : unit))) : row;
   }
-  // Axes whose offsets count groups; of the axis along which groups lie its index does, too.
+  // Axes whose offsets count groups, also backwards; of the axis along which groups lie its index does, too.
   [[nodiscard]] static strided_axes in_groups(strided_axes axes, bool along) {
     for (strided_axis& axis : axes) {
       if (along && &axis == &axes.back())
         axis.extent /= unit;
       else
-        axis.stride /= unit;
+        axis.stride = static_cast<std::uint32_t>(static_cast<std::int32_t>(axis.stride) / std::int32_t{unit});
     }
     return axes;
   }

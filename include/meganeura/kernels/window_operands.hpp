@@ -76,7 +76,7 @@ class shared_windows {
     staged_ = staged, left_ = left, right_ = right;
     first_of_right_ = right_base, first_place_ = first_place;
     const std::uint32_t threads = k_.local_size()[0];
-    while (parts_ < groups_ && 2 * right_rows_ * parts_ <= threads) parts_ *= 2;
+    while (groups_ % (2 * parts_) == 0 && 2 * right_rows_ * parts_ <= threads) parts_ *= 2;
     const std::uint32_t items = right_rows_ * parts_;
     for (std::uint32_t done = 0; done < items; done += threads) {
       item made = item_at(done, items);

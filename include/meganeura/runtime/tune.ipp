@@ -97,7 +97,7 @@ inline void measure(tuned_step& step, int rounds, std::size_t number, tuned_size
 // Rows have other columns than those of another number.
 [[nodiscard]] inline nlohmann::json tuned_origin(const device& on) {
   nlohmann::json origin = measured_origin(on);
-  origin["columns"] = 2;
+  origin["columns"] = 3;
   return origin;
 }
 
@@ -174,6 +174,7 @@ MEGANEURA_INLINE void save_tuned(const fusion::tuned_products& products, const s
                                  const device& on) try {
   nlohmann::json rows = nlohmann::json::array();
   products.each([&](const fusion::product_extents& p, precision wanted, const product_schedule& s) {
+    const fusion::product_windows& w = p.windows;
     rows.push_back({detail::precision_names[static_cast<int>(wanted)],
                     p.batch,
                     p.m,
@@ -187,17 +188,18 @@ MEGANEURA_INLINE void save_tuned(const fusion::tuned_products& products, const s
                     s.subgroup_n,
                     s.slices,
                     s.depth,
+                    s.parts,
                     s.taps,
                     s.reach,
                     p.single_left ? 1u : 0u,
                     p.single_right ? 1u : 0u,
-                    p.windows.images,
-                    p.windows.height,
-                    p.windows.width,
-                    p.windows.pitch,
-                    p.windows.taps,
-                    p.windows.last_taps,
-                    p.windows.reach});
+                    w.images,
+                    w.height,
+                    w.width,
+                    w.pitch,
+                    w.taps,
+                    w.last_taps,
+                    w.reach});
   });
   detail::write_measured(path, detail::tuned_origin(on), "products", rows);
 } catch (...) {
@@ -221,7 +223,7 @@ MEGANEURA_INLINE std::shared_ptr<const fusion::tuned_products> load_tuned(const 
   if (!rows.is_array()) damaged("no list of them");
   try {
     for (const nlohmann::json& row : rows) {
-      if (!row.is_array() || row.size() != 24) damaged("a row of another length");
+      if (!row.is_array() || row.size() != 25) damaged("a row of another length");
       const auto number = [&](std::size_t at) {
         if (!row[at].is_number_unsigned() || row[at].get<std::uint64_t>() > 0x7fffffffu) damaged("a size that is none");
         return row[at].get<std::int64_t>();
@@ -233,17 +235,12 @@ MEGANEURA_INLINE std::shared_ptr<const fusion::tuned_products> load_tuned(const 
       constexpr product_arithmetic all[] = {fma, split, rounded, half};
       const auto* arithmetic = std::ranges::find(all, word(5), detail::name_of);
       if (wanted == std::ssize(detail::precision_names) || arithmetic == std::end(all)) damaged("an unknown word");
-      found->set(
-          {number(1),
-           number(2),
-           number(3),
-           number(4),
-           false,
-           number(15) != 0,
-           number(16) != 0,
-           {number(17), number(18), number(19), number(20), number(21), number(22), number(23)}},
-          static_cast<precision>(wanted),
-          {*arithmetic, size(6), size(7), size(8), size(9), size(10), size(11), size(12), 1, size(13), size(14)});
+      const fusion::product_windows windows{number(18), number(19), number(20), number(21),
+                                            number(22), number(23), number(24)};
+      found->set({number(1), number(2), number(3), number(4), false, number(16) != 0, number(17) != 0, windows},
+                 static_cast<precision>(wanted),
+                 {*arithmetic, size(6), size(7), size(8), size(9), size(10), size(11), size(12), size(13), size(14),
+                  size(15)});
     }
   } catch (const nlohmann::json::exception&) {
     damaged("other rows");
