@@ -62535,12 +62535,12 @@ struct staged_shape {
 /// f16 has f32's precision in two terms, not its range. The rows of an operand in a workgroup's tile are therefore
 /// multiplied by a power of two while they are staged, and the sums by the inverse of both. At first all rows of the
 /// tile have one, told by a few elements: it brings the largest of these to [2^4, 2^5). What an invocation stages of a
-/// row at once, in one step, is added up without signs; where the largest such sum is not below 2^15, or not 0 and its
-/// elements are below 2^-12 on average, the workgroup begins again with a power for each row, which brings the largest
-/// sum of all invocations to [2^14, 2^15). So what two terms lose of an element is at most 2^-24 of the largest of its
-/// row, and mostly below 2^-38, and one term keeps 11 bits down to 2^-2 of it, mostly to 2^-16. Powers of rows end at
-/// 2^126, with which what is below 2^-110 fits; rows with infinities or NaN have none. Of rows that come prepared
-/// (prepare_attribute) the powers are known, each from the first pass on.
+/// row at once, in one step, is added up without signs; where the largest such sum, of a row that neighbouring lanes
+/// share of theirs, is not below 2^15, or not 0 and its elements are below 2^-12 on average, the workgroup begins again
+/// with a power for each row, which brings the largest sum of all invocations to [2^14, 2^15). So what two terms lose
+/// of an element is at most 2^-24 of the largest of its row, and mostly below 2^-38, and one term keeps 11 bits down to
+/// 2^-2 of it, mostly to 2^-16. Powers of rows end at 2^126, with which what is below 2^-110 fits; rows with infinities
+/// or NaN have none. Of rows that come prepared (prepare_attribute) the powers are known, each from the first pass on.
 class row_scales {
  public:
   row_scales(spirv::kernel& k, std::uint32_t rows) : k_(k), largest_(k.shared<spirv::u32>(rows + 4)), rows_(rows) {}
