@@ -63892,7 +63892,7 @@ class cooperative_product {
     }
   }
 
-  // Windows that share elements: the first channels are on their way.
+  // Windows that share elements, in tiles that are counted by places of an image.
   void begin_windows() {
     if constexpr (is_f32) {
       shared_->begin(*staged_, left_.numbers(), rights_[0].numbers(), left_.base(), rights_[0].base(), first_m_,
@@ -63901,6 +63901,7 @@ class cooperative_product {
         rights_[0].read_with([this](const spirv::u32& row, const spirv::u32& at) { return shared_->element(row, at); });
     }
   }
+  // What tells of factors, and the first channels.
   void fetch_windows() {
     if constexpr (is_f32) {
       rights_[0].fetch_sample([&](const spirv::u32& lane, std::uint32_t lanes) {
