@@ -149,6 +149,41 @@ TEST(fusion_convolution, gradients_read_windows_where_they_lie) {
   }
 }
 
+// With schedules of windows that share elements wherever there are any: in borders that are not in memory, and with
+// filters that are read backwards.
+TEST(fusion_convolution, any_geometry_shares_elements) {
+  std::size_t sharing = 0, bordered = 0, backwards = 0;
+  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    support::dice dice(seed);
+    convolution_attribute c;
+    support::convolution_sizes all = support::draw_convolution(dice, c, static_cast<int>(dice.between(1, 2)));
+    all.x.set(1, c.groups * 16), all.y.set(1, c.groups * 16), all.w.set(0, c.groups * 16), all.w.set(1, 16);
+    for (const auto form :
+         {convolution_attribute::output, convolution_attribute::input, convolution_attribute::filter}) {
+      c.form = form;
+      const graph g = support::convolution_graph(c, all);
+      fusion::optimize_options options = without_convolve(false);
+      options.device.matrix_units = matrix_units::cooperative, options.device.f16 = true;
+      options.device.max_shared_bytes = 49152, options.device.max_invocations = 1024;
+      for (std::size_t number = 40; number < 130; number += 3) {
+        options.schedule = number;
+        const graph plan = fusion::optimize(g, options);
+        const std::size_t before = sharing;
+        for (node_id id{0}; id < plan.size(); ++id) {
+          if (plan[id].kind != op::matmul || plan.get<matmul_attribute>(id).schedule.taps == 0) continue;
+          const auto& product = plan.get<matmul_attribute>(id);
+          ++sharing, bordered += product.border.is_empty() ? 0 : 1;
+          backwards += std::ranges::min(product.a.strides) < 0 ? 1 : 0;
+        }
+        if (sharing > before) samples::expect_equal(g, plan, "seed " + std::to_string(seed) + to_text(g));
+      }
+    }
+  }
+  EXPECT_GT(sharing, 100u);
+  EXPECT_GT(bordered, 50u);
+  EXPECT_GT(backwards, 50u);
+}
+
 // Strides of 4 with 4 dilated taps reach one class of 16.
 TEST(fusion_convolution, classes_that_no_tap_reaches_do_not_count) {
   convolution_attribute c{.form = convolution_attribute::input};
