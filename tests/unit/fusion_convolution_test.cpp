@@ -81,6 +81,14 @@ fusion::optimize_options without_convolve(bool texels) {
   return options;
 }
 
+// For a graphics processor that has them.
+fusion::optimize_options on_units() {
+  fusion::optimize_options options = without_convolve(false);
+  options.device.matrix_units = matrix_units::cooperative;
+  options.device.max_shared_bytes = 49152, options.device.max_invocations = 1024;
+  return options;
+}
+
 // Products that are part of what a node reads.
 std::size_t products_behind(const graph& g, node_id id) {
   std::set<std::size_t> seen, products;
@@ -136,11 +144,7 @@ TEST(fusion_convolution, gradients_read_windows_where_they_lie) {
   for (int i = 0; i < 2; ++i) c.pad_low[i] = c.pad_high[i] = 1;
   const graph g = support::convolution_graph(c, {{2, 64, 56, 56}, {64, 64, 3, 3}, {2, 64, 56, 56}});
   for (const bool units : {false, true}) {
-    fusion::optimize_options options = without_convolve(false);
-    if (units) {
-      options.device.matrix_units = matrix_units::cooperative, options.device.f16 = true;
-      options.device.max_shared_bytes = 49152, options.device.max_invocations = 1024;
-    }
+    const fusion::optimize_options options = units ? on_units() : without_convolve(false);
     const graph plan = fusion::optimize(g, options);
     for (node_id id{0}; id < plan.size(); ++id)
       EXPECT_LE(plan[id].extents.elements(), 2 * 64 * 60 * 60) << to_text(plan);
@@ -162,9 +166,7 @@ TEST(fusion_convolution, any_geometry_shares_elements) {
          {convolution_attribute::output, convolution_attribute::input, convolution_attribute::filter}) {
       c.form = form;
       const graph g = support::convolution_graph(c, all);
-      fusion::optimize_options options = without_convolve(false);
-      options.device.matrix_units = matrix_units::cooperative, options.device.f16 = true;
-      options.device.max_shared_bytes = 49152, options.device.max_invocations = 1024;
+      fusion::optimize_options options = on_units();
       for (std::size_t number = 40; number < 130; number += 3) {
         options.schedule = number;
         const graph plan = fusion::optimize(g, options);

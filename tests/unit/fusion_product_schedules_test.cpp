@@ -347,9 +347,7 @@ TEST(fusion_product_schedules, single_loads_take_wider_tiles) {
 
 // One total of so many terms would round too often.
 TEST(fusion_product_schedules, sums_that_are_too_long_for_one_total_have_parts) {
-  device_profile on;
-  on.matrix_units = matrix_units::cooperative, on.f16 = true, on.device_scope = true;
-  on.max_shared_bytes = 49152, on.max_invocations = 1024;
+  device_profile on = h100();
   const fusion::product_extents sums{1, 1280, 256, 23040};
   EXPECT_TRUE(fusion::product_schedules(product_arithmetic::split, sums.k, on).empty());
   for (const product_schedule& each : fusion::product_schedules(product_arithmetic::split, sums, on)) {

@@ -511,8 +511,8 @@ class convolution_as_product {
 };
 
 // The border of a right operand with these extents, which `pad` made, if the product's windows count in its planes.
-[[nodiscard]] inline zero_border border_of(const matmul_attribute& product, const pad_attribute& pad,
-                                           const shape& extents) {
+[[nodiscard]] inline zero_border border_of_windows(const matmul_attribute& product, const pad_attribute& pad,
+                                                   const shape& extents) {
   const int last = extents.rank() - 1;
   const auto size = [&](int axis) { return extents[axis] - pad.low[axis] - pad.high[axis]; };
   const auto is_wider = [&](int axis) { return pad.low[axis] != 0 || pad.high[axis] != 0; };
@@ -550,7 +550,7 @@ MEGANEURA_INLINE void zero_borders::apply(implementation_pass& pass, enode_id id
   for (const enode_id node : g[source].nodes) {
     if (g.node(node).kind != op::pad) continue;
     const auto& pad = g.get<pad_attribute>(node);
-    const zero_border border = border_of(product, pad, g.extents(source));
+    const zero_border border = border_of_windows(product, pad, g.extents(source));
     if (border.is_empty() || pad.value != 0 || g[g.find(g.operand(node, 0))].type != dtype::f32) continue;
     matmul_attribute value = product;
     value.border = border;

@@ -333,34 +333,28 @@ MEGANEURA_INLINE void kernel_family<op::matmul>::make(implementation_pass& pass,
   if (!product.fits || (type != dtype::f32 && type != dtype::f16)) return;
   const scalar_program finish = identity_program(type);
   const rule_mask made = bit(making(op::matmul));
+  const auto add = [&](const read_product& read) {
+    return emit_matmul(pass, owner,
+                       {.loops = read.loops,
+                        .operands = {read.sources[0], read.sources[1]},
+                        .finish = finish,
+                        .reasons = made | read.reasons});
+  };
   const auto emit = [&](dtype stored) {
     read_product read = read_views(pass, id, product.loops, stored, false);
     const bool is_backward = !is_forward(read.loops.accesses[1]) || !is_forward(read.loops.accesses[2]);
     if (is_backward) {  // for windows that share elements alone: else that operand is copied
-      if (read.fits)
-        (void)emit_matmul(pass, owner,
-                          {.loops = read.loops,
-                           .operands = {read.sources[0], read.sources[1]},
-                           .finish = finish,
-                           .reasons = made | read.reasons});
+      if (read.fits) (void)add(read);
       read = read_views(pass, id, product.loops, stored);
     }
     if (!read.fits) return;
-    const char* problem = emit_matmul(pass, owner,
-                                      {.loops = read.loops,
-                                       .operands = {read.sources[0], read.sources[1]},
-                                       .finish = finish,
-                                       .reasons = made | read.reasons});
+    const char* problem = add(read);
     pass.note_applied(making(op::matmul));
     // Reading through a view that leaves no unit stride, or no texels, competes with copying the operand first.
     const bool leaves_texels = pass.device().prefers_texel_buffers && has(read.reasons, structural::matmul_view) &&
                                four_reads_of(read.loops) < four_reads_of(product.loops);
     if (stored == type && (read.strided || problem || leaves_texels))
-      (void)emit_matmul(pass, owner,
-                        {.loops = product.loops,
-                         .operands = {g.operand(id, 0), g.operand(id, 1)},
-                         .finish = finish,
-                         .reasons = made});
+      (void)add({product.loops, {g.operand(id, 0), g.operand(id, 1)}});
   };
   emit(type);
   // Units cut off sums of f16 products on the way, which in f32 is no longer exact.

@@ -51,13 +51,10 @@ class cooperative_product {
         k_count_(plan_operand(read_, true).k_count),
         left_(k, plan_operand(read_, true), "a", s.tile_m, s, device, problem.parameters.a),
         rights_(bind_rights(k, read_, s, device)),
-        programs_(bind_programs(problem, k)) {
-    std::uint32_t size =
-        std::max(left_.staged_size() + sums() * rights_[0].staged_size(), exchange_size(s, wide, shape_));
-    if constexpr (is_f32) {
-      if (s.taps > 0) shared_.emplace(k, read_, windows_, s), size = std::max(size, shared_->staged_size());
-    }
-    staged_.emplace(k.shared<Element>(size));
+        programs_(bind_programs(problem, k)),
+        shared_(s.taps > 0 ? std::optional(shared_windows(k, read_, windows_, s)) : std::nullopt),
+        staged_(k.shared<Element>(std::max({left_.staged_size() + sums() * rights_[0].staged_size(),
+                                            exchange_size(s, wide, shape_), shared_ ? shared_->staged_size() : 0}))) {
     if (device.subgroup_shuffle && device.subgroup_arithmetic) k.require_subgroup_size(device.subgroup_size);
     for (auto& right : rights_) {
       if (problem.prepared != 0) right.read_prepared(k.storage_buffer<spirv::u32>("prepared"));
@@ -95,9 +92,9 @@ class cooperative_product {
  private:
   void emit_sums(const tile_position& tile) {
     batch_ = tile.batch, first_m_ = tile.tile_m * s_.tile_m, first_n_ = tile.tile_n * side_n();
-    left_.begin(*staged_, 0, batch_, first_m_);
+    left_.begin(staged_, 0, batch_, first_m_);
     for (std::uint32_t side = 0; side < sums(); ++side)
-      rights_[side].begin(*staged_, left_.staged_size() + side * rights_[side].staged_size(), batch_, first_n_);
+      rights_[side].begin(staged_, left_.staged_size() + side * rights_[side].staged_size(), batch_, first_n_);
     if (s_.taps > 0) begin_windows();
     left_.place();
     for (auto& right : rights_) right.place();
@@ -320,8 +317,8 @@ class cooperative_product {
 
   // Windows that share elements, in tiles that are counted by places of an image.
   void begin_windows() {
-    if constexpr (is_f32) {
-      shared_->begin(*staged_, left_.numbers(), rights_[0].numbers(), left_.base(), rights_[0].base(), first_m_,
+    if constexpr (!cooperative_operand<Element>::from_half) {
+      shared_->begin(staged_, left_.numbers(), rights_[0].numbers(), left_.base(), rights_[0].base(), first_m_,
                      first_n_);
       if (!problem_.border.is_empty())
         rights_[0].read_with([this](const spirv::u32& row, const spirv::u32& at) { return shared_->element(row, at); });
@@ -329,13 +326,11 @@ class cooperative_product {
   }
   // What tells of factors, and the first channels.
   void fetch_windows() {
-    if constexpr (is_f32) {
-      rights_[0].fetch_sample([&](const spirv::u32& lane, std::uint32_t lanes) {
-        return shared_->sampled(lane, lanes, first_channel(), channels());
-      });
-      shared_->fetch_right(first_channel());
-      shared_->fetch_left(first_channel(), 0);
-    }
+    rights_[0].fetch_sample([&](const spirv::u32& lane, std::uint32_t lanes) {
+      return shared_->sampled(lane, lanes, first_channel(), channels());
+    });
+    shared_->fetch_right(first_channel());
+    shared_->fetch_left(first_channel(), 0);
   }
   // Of a part.
   [[nodiscard]] std::uint32_t channels() const { return k_length() / static_cast<std::uint32_t>(windows_.taps); }
@@ -343,37 +338,35 @@ class cooperative_product {
     return s_.parts == 1 ? spirv::u32(0) : first_k_ / static_cast<std::uint32_t>(windows_.taps);
   }
   void add_up_windows() {
-    if constexpr (is_f32) {
-      shared_->use(scales_->guessed(0), scales_->guessed(s_.tile_m), scales_->zero());
-      const std::uint32_t turns = shared_->turns();
-      k_.for_(
-          0, channels(), s_.tile_k,
-          [&](const spirv::u32& at) {
-            const spirv::u32 channel = first_channel() + at, next = at + s_.tile_k;
-            for (std::uint32_t turn = 0; turn < turns; ++turn) {
-              if (turn == 0) shared_->stage_right();
-              shared_->stage_left(turn);
-              if (turn + 1 < turns) shared_->fetch_left(channel, turn + 1);
-              if (turn == 0 || turn + 1 == turns) {
-                k_.if_(next < channels(), [&] {
-                  if (turn == 0) shared_->fetch_right(channel + s_.tile_k);
-                  if (turn + 1 == turns) shared_->fetch_left(channel + s_.tile_k, 0);
-                });
-              }
-              k_.barrier();
-              for (std::uint32_t tap = 0; tap < s_.taps; ++tap) {
-                tap_ = {tap, turn * s_.taps + tap};
-                multiply_staged(s_.tile_k);
-              }
-              k_.barrier();
+    shared_->use(scales_->guessed(0), scales_->guessed(s_.tile_m), scales_->zero());
+    const std::uint32_t turns = shared_->turns();
+    k_.for_(
+        0, channels(), s_.tile_k,
+        [&](const spirv::u32& at) {
+          const spirv::u32 channel = first_channel() + at, next = at + s_.tile_k;
+          for (std::uint32_t turn = 0; turn < turns; ++turn) {
+            if (turn == 0) shared_->stage_right();
+            shared_->stage_left(turn);
+            if (turn + 1 < turns) shared_->fetch_left(channel, turn + 1);
+            if (turn == 0 || turn + 1 == turns) {
+              k_.if_(next < channels(), [&] {
+                if (turn == 0) shared_->fetch_right(channel + s_.tile_k);
+                if (turn + 1 == turns) shared_->fetch_left(channel + s_.tile_k, 0);
+              });
             }
-          },
-          spirv::unrolling::keep, channels() / s_.tile_k);
-      tap_.reset();
-      shared_->look(*scales_, s_.tile_m);
-      k_.barrier();
-      add_low();
-    }
+            k_.barrier();
+            for (std::uint32_t tap = 0; tap < s_.taps; ++tap) {
+              tap_ = {tap, turn * s_.taps + tap};
+              multiply_staged(s_.tile_k);
+            }
+            k_.barrier();
+          }
+        },
+        spirv::unrolling::keep, channels() / s_.tile_k);
+    tap_.reset();
+    shared_->look(*scales_, s_.tile_m);
+    k_.barrier();
+    add_low();
   }
 
   // Of a loop, which drivers write out if they know it: what seldom runs is not to be.
@@ -422,7 +415,7 @@ class cooperative_product {
         if (has_one_side()) {
           staged_place from = rights_[0].fragment(term, column_ + at * shape_.n, kk + d * shape_.k);
           from.offset = from.offset + side_ * rights_[0].staged_size();
-          return unit_.load(*staged_, from, spirv::matrix_use::b);
+          return unit_.load(staged_, from, spirv::matrix_use::b);
         }
         const std::uint32_t a_side = columns() / sums();
         return load(rights_[at / a_side], term, column_ + at % a_side * shape_.n, kk + d * shape_.k,
@@ -458,12 +451,12 @@ class cooperative_product {
   [[nodiscard]] operand load(const cooperative_operand<Element>& from, std::uint32_t term, const spirv::u32& row,
                              const spirv::u32& kk, spirv::matrix_use use) const {
     if (tap_) {
-      return unit_.load(*staged_,
+      return unit_.load(staged_,
                         use == spirv::matrix_use::a ? shared_->left_fragment(term, tap_->left, row, kk)
                                                     : shared_->right_fragment(term, tap_->right, row, kk),
                         use);
     }
-    return unit_.load(*staged_, from.fragment(term, row, kk), use);
+    return unit_.load(staged_, from.fragment(term, row, kk), use);
   }
 
   void store() {
@@ -491,7 +484,7 @@ class cooperative_product {
       const spirv::u32 m = slice_ * s_.tile_m + row_ + i / columns() * shape_.m;
       const spirv::u32 first_n = has_one_side() ? side_ * side_n() + column_ : column_ * sums();
       const spirv::u32 n = first_n + i % columns() * shape_.n;
-      unit_.store(main_[i], *staged_, m * stride + n / wide, stride);
+      unit_.store(main_[i], staged_, m * stride + n / wide, stride);
     }
     k_.barrier();
     store_area(
@@ -506,7 +499,7 @@ class cooperative_product {
     const spirv::u32 lane = unit_.lane();
     for (std::uint32_t i = 0; i < rows(); ++i) {
       for (std::uint32_t j = 0; j < columns(); ++j)
-        unit_.store(main_[i * columns() + j], *staged_, band + j * shape_.n / wide, stride);
+        unit_.store(main_[i * columns() + j], staged_, band + j * shape_.n / wide, stride);
       unit_.meet();
       store_area(
           shape_.m, s_.subgroup_n / sums(), lane, device_.subgroup_size, row_ + i * shape_.m, column_,
@@ -574,9 +567,9 @@ class cooperative_product {
   [[nodiscard]] std::vector<spirv::f32> exchanged(const spirv::u32& row, const spirv::u32& column,
                                                   std::uint32_t width) const {
     std::vector<spirv::f32> found;
-    if (width == 1) return {spirv::bitcast<spirv::f32>(staged_->component(row + column / wide, column % wide).load())};
+    if (width == 1) return {spirv::bitcast<spirv::f32>(staged_.component(row + column / wide, column % wide).load())};
     for (std::uint32_t i = 0; i < width; i += wide) {
-      const Element both = staged_->load(row + (column + i) / wide);
+      const Element both = staged_.load(row + (column + i) / wide);
       for (std::uint32_t j = 0; j < std::min(wide, width); ++j) found.push_back(spirv::bitcast<spirv::f32>(both[j]));
     }
     return found;
@@ -752,7 +745,6 @@ class cooperative_product {
     return sum.load();
   }
 
-  static constexpr bool is_f32 = Element::components == 2;
   struct staged_tap {
     std::uint32_t left, right;  // among those of the left operand that are staged, and of all
   };
@@ -776,7 +768,7 @@ class cooperative_product {
   std::optional<spirv::memory<spirv::u32>> arrivals_;  // of each tile
   std::optional<shared_windows> shared_;
   std::optional<staged_tap> tap_;  // that is multiplied
-  std::optional<spirv::memory<Element>> staged_;
+  spirv::memory<Element> staged_;
   std::optional<row_scales> scales_;
   std::optional<spirv::memory<spirv::f32>> statistics_;  // of the tile's rows
   spirv::u32 batch_, first_m_, first_n_, first_k_, slice_, row_, column_;
