@@ -7758,12 +7758,14 @@ MEGANEURA_UNNAMED(batch_norm, "batch_norm<name>(x)")
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// A number for each of up to three axes: 3 for all, or {3, 5}.
+/// A number for each of up to three axes: 3 for all, or {3, 5}, which three axes do not take.
 struct spatial {
+  static constexpr int missing = -2'147'483'647;  // less than any option may be
   int at[max_spatial];
   constexpr spatial(int all) : at{all, all, all} {}
-  constexpr spatial(int first, int second, int third = 0) : at{first, second, third} {}
+  constexpr spatial(int first, int second, int third = missing) : at{first, second, third} {}
   [[nodiscard]] constexpr int operator[](int axis) const { return at[axis]; }
+  [[nodiscard]] constexpr int or_zero(int axis) const { return at[axis] == missing ? 0 : at[axis]; }
   friend constexpr bool operator==(const spatial&, const spatial&) = default;
 };
 
@@ -7790,7 +7792,7 @@ using conv2d_options = conv_options;
 namespace detail {
 
 constexpr int high_padding(const conv_options& o, int axis) {
-  return o.padding_high[axis] < 0 ? o.padding[axis] : o.padding_high[axis];
+  return o.padding_high[axis] == -1 ? o.padding[axis] : o.padding_high[axis];
 }
 
 constexpr convolution_attribute geometry_of(const conv_options& o, int axes) {
@@ -7855,7 +7857,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 namespace detail {
 constexpr bool is_geometry(const conv_options& o, int axes) {
   for (int i = 0; i < axes; ++i) {
-    if (o.kernel[i] < 1 || o.stride[i] < 1 || o.dilation[i] < 1 || o.padding[i] < 0) return false;
+    if (o.kernel[i] < 1 || o.stride[i] < 1 || o.dilation[i] < 1) return false;
+    if (o.padding[i] < 0 || high_padding(o, i) < 0) return false;
   }
   return o.groups >= 1;
 }
@@ -10815,9 +10818,11 @@ MEGANEURA_UNNAMED(conv1d, "conv1d<name, out, options>(x)")
 /// As torch.nn.Conv3d: conv2d of [n, c, d, h, w].
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_options{}>>
 [[nodiscard]] constexpr auto conv3d(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT(
-      detail::is_geometry(options, 3),
-      "meganeura: conv3d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", x)
+  MEGANEURA_EXPECT(detail::is_geometry(options, 3),
+                   "meganeura: conv3d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, "
+                   "padding 0, each one "
+                   "number or three",
+                   x)
   MEGANEURA_EXPECT_FLOATS("conv3d<name, out, options>(x)", x)
   MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options, 3),
                    "meganeura: conv3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups",
@@ -10890,7 +10895,7 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
   MEGANEURA_EXPECT(
       detail::is_geometry(detail::adjoint_of(options), 3),
       "meganeura: conv_transpose3d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding "
-      "0",
+      "0, each one number or three",
       x)
   MEGANEURA_EXPECT_FLOATS("conv_transpose3d<name, out, options>(x)", x)
   MEGANEURA_EXPECT(
@@ -14388,7 +14393,7 @@ constexpr bool can_pack(const symbolic_shape& x, std::int64_t block) {
 }
 // A number is for one axis.
 constexpr spatial per_axis(int number) { return {number, 0, 0}; }
-constexpr spatial per_axis(const spatial& numbers) { return numbers; }
+constexpr spatial per_axis(const spatial& numbers) { return {numbers[0], numbers[1], numbers.or_zero(2)}; }
 constexpr bool can_pad_by(const symbolic_shape& x, int axis, const spatial& low, const spatial& high, pad_mode mode) {
   if (axis < 0) return false;
   for (int i = 0; i < max_spatial; ++i) {
@@ -17762,6 +17767,7 @@ struct named_tensor {
   std::uint64_t bytes = 0;
   op kind = op::parameter;  // or state, input
   initializer begin{};      // of a parameter or a state
+  bool spreads = false;     // the filter of a transposed convolution, [c, out / groups, ..]
 };
 
 /// Slots in order, with an index by name.
@@ -18145,8 +18151,8 @@ class parameters {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// norms: what the batch norm behind a layer with a weight [out, ..] is called, {{"*.conv", "*.norm"}}; unless said, as
-/// torchvision's networks call them. epsilon: that of the norms.
+/// norms: what the batch norm behind a layer with a weight [out, ..], or of a transposed convolution, is called,
+/// {{"*.conv", "*.norm"}}; unless said, as torchvision's networks call them. epsilon: that of the norms.
 struct fold_options {
   name_map norms{{"*conv*", "*bn*"}, {"*downsample.0", "*downsample.1"}};
   float epsilon = 1e-5f;
@@ -22559,6 +22565,13 @@ inline void expect_countable(int axis, const window_axis& w) {
   expect_countable("padded extent", axis, w.padded());
 }
 
+inline bool is_geometry(const convolution_attribute& c) {
+  for (int i = 0; i < c.spatial && i < max_spatial; ++i) {
+    if (c.stride[i] < 1 || c.dilation[i] < 1 || c.pad_low[i] < 0 || c.pad_high[i] < 0) return false;
+  }
+  return c.spatial >= 1 && c.spatial <= max_spatial && c.groups >= 1;
+}
+
 inline bool convolution_fits(const convolution_attribute& c, const shape& x, const shape& w, const shape& y) {
   if (c.per_image) {
     const bool is_known = c.form == convolution_attribute::filter && x.rank() > 1 && y.rank() > 1 && x[0] == y[0];
@@ -22589,10 +22602,20 @@ struct primitive_rule<op::convolution> {
            static_cast<int>(c.form));
     }
     const shape &first = g[a].extents, &second = g[b].extents;
+    if (g[a].type != g[b].type || !is_float(g[a].type)) {
+      fail(error_category::invalid_argument,
+           "convolution of {} {} and {} {}: both must be floats of one dtype; cast them", to_string(g[a].type),
+           to_string(first), to_string(g[b].type), to_string(second));
+    }
+    if (!is_geometry(c)) {
+      fail(error_category::invalid_argument,
+           "convolution {}: it has 1 to {} spatial axes, and stride, dilation and groups are at least 1, padding 0",
+           to_string(attribute(c)), max_spatial);
+    }
     const bool fits = c.form == convolution_attribute::output  ? convolution_fits(c, first, second, extents)
                       : c.form == convolution_attribute::input ? convolution_fits(c, extents, second, first)
                                                                : convolution_fits(c, first, extents, second);
-    if (!fits || g[a].type != g[b].type || !is_float(g[a].type)) {
+    if (!fits) {
       fail(error_category::invalid_argument,
            "convolution {} of {} and {} giving {}: shapes must be x [n, c, in..], w [o, c / groups, k..], y [n, o, "
            "out..]",
@@ -23132,10 +23155,10 @@ namespace meganeura::inline MEGANEURA_ABI::detail {
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
-/// Is every element of the node one known f32 number (a constant, however it was expanded)?
+/// Is every element of the node one known float (a constant, however it was expanded)?
 inline bool uniform_value(const graph& g, node_id id, double& value) {
   while (g[id].kind == op::view) id = g.operand(id, 0);
-  if (g[id].kind != op::constant || g[id].type != dtype::f32) return false;
+  if (g[id].kind != op::constant || !is_float(g[id].type)) return false;
   value = g.get<constant_attribute>(id).value;
   return true;
 }
@@ -27460,9 +27483,25 @@ MEGANEURA_INLINE layout paged(const layout& whole, std::uint64_t page_bytes) {
   return {named_tensors(std::move(tensors)), end};
 }
 
+// By leaf: the first convolution that it is the filter of, which is no gradient, is a transposed one.
+[[nodiscard]] inline std::vector<bool> spreading_filters(const graph& g) {
+  std::vector<bool> is_filter(g.size()), spreads(g.size());
+  for (node_id id{0}; id < g.size(); ++id) {
+    if (g[id].kind != op::convolution) continue;
+    const auto form = g.get<convolution_attribute>(id).form;
+    if (form == convolution_attribute::filter) continue;
+    node_id filter = g.operand(id, 1);
+    while (g.operands(filter).size() == 1) filter = g.operand(filter, 0);
+    spreads[filter] = is_filter[filter] ? spreads[filter] : form == convolution_attribute::input;
+    is_filter[filter] = true;
+  }
+  return spreads;
+}
+
 MEGANEURA_INLINE layout detail::layout_of(const graph& g, std::initializer_list<op> leaf_kinds, bool of_training) {
   std::vector<named_tensor> tensors;
   std::uint64_t end = 0;
+  const std::vector<bool> spreads = spreading_filters(g);
   for (const op kind : leaf_kinds) {
     const initializer unsaid = kind == op::parameter ? init::fan_in_uniform : init::zeros;
     for (node_id id : g.leaves(kind)) {
@@ -27470,7 +27509,7 @@ MEGANEURA_INLINE layout detail::layout_of(const graph& g, std::initializer_list<
       const auto& [name, begin] = g.get<leaf_attribute>(id);
       const bool belongs = begin && !begin->saved && name.starts_with("optimizer.");
       if (kind == op::state && belongs != of_training) continue;
-      tensors.push_back({name, g[id].type, g[id].extents, end, bytes, kind, begin.value_or(unsaid)});
+      tensors.push_back({name, g[id].type, g[id].extents, end, bytes, kind, begin.value_or(unsaid), spreads[id]});
       end += aligned(bytes);
     }
   }
@@ -29115,11 +29154,20 @@ inline std::vector<float> folded_values(const parameters& from, const plan::name
   if (norm.empty()) return values;
 
   const channel_scale by = scale_of(from, norm, options.epsilon);
-  expect(by.scale.size() == static_cast<std::size_t>(wanted.extents[0]), "the norm has another number of channels");
+  const std::size_t channels = by.scale.size(), first = static_cast<std::size_t>(wanted.extents[0]);
+  // Of a transposed convolution [c, out / groups, ..].
+  const bool spreads = is_weight && wanted.spreads;
+  const std::size_t of_group = spreads ? static_cast<std::size_t>(wanted.extents[1]) : channels;
+  expect(spreads ? channels % of_group == 0 && first % (channels / of_group) == 0 : channels == first,
+         "the norm has another number of channels");
   expect(has_bias, "its layer has no bias in the model without norms, which has to add what the norm does");
-  const std::size_t each = values.size() / by.scale.size();
+  const std::size_t each = values.size() / first, each_out = spreads ? each / of_group : each;
+  const auto channel_of = [&](std::size_t i) {
+    if (!spreads) return i / each;
+    return i / each / (first / (channels / of_group)) * of_group + i / each_out % of_group;
+  };
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const double scaled = static_cast<double>(values[i]) * by.scale[i / each];
+    const double scaled = static_cast<double>(values[i]) * by.scale[channel_of(i)];
     values[i] = static_cast<float>(is_bias ? scaled + by.shift[i] : scaled);
   }
   return values;
@@ -58926,9 +58974,30 @@ class register_operand {
     if (!texels && plan.width == 4) fours_ = k.view<spirv::f32x4>(*buffer_);
   }
 
+  // The lanes of a subgroup, all of whom multiply the same rows: each loads its share, and the others have it from there.
+  void share(spirv::kernel& k, const spirv::u32& lane, std::uint32_t lanes) {
+    owner_ = &k, lane_ = lane, lanes_ = lanes;
+  }
+
   /// `group_rows`: of all invocations of a workgroup, which reach past the last row where they do not divide the rows.
   void place(const spirv::u32& batch, const spirv::u32& first_row, std::uint32_t group_rows) {
     const spirv::u32 base = offset_of(plan_.batch, batch) + plan_.offset;
+    if (owner_) {
+      // items: rows, or fours of rows by k
+      const std::uint32_t fours = rows_ / 4;
+      if (reads_rows()) {
+        spirv::u32 row = first_row + *lane_ % fours * 4u;
+        if (plan_.row_count % group_rows != 0) row = min(row, spirv::u32(plan_.row_count - 4));
+        bases_.push_back(base + offset_of(plan_.rows, row));
+      } else {
+        for (std::uint32_t r = 0; r < rows_; r += lanes_) {
+          spirv::u32 row = first_row + r + (rows_ < lanes_ ? *lane_ % rows_ : *lane_);
+          if (plan_.row_count % group_rows != 0) row = min(row, spirv::u32(plan_.row_count - 1));
+          bases_.push_back(base + offset_of(plan_.rows, row));
+        }
+      }
+      return;
+    }
     const std::uint32_t step = reads_rows() ? 4 : 1;
     for (std::uint32_t r = 0; r < rows_; r += step) {
       spirv::u32 row = first_row + r;
@@ -58940,6 +59009,7 @@ class register_operand {
   /// result[j][r]: row r at first_k + j, for `count` (1 or 4) values of k.
   [[nodiscard]] std::vector<std::vector<spirv::f32>> read(const spirv::u32& first_k, std::uint32_t count) const {
     std::vector<std::vector<spirv::f32>> result(count);
+    if (owner_) return read_shared(first_k, count);
     if (plan_.width == 4 && plan_.along_k) {
       const spirv::u32 along = offset_of(plan_.k, first_k);
       for (const spirv::u32& base : bases_) {
@@ -58951,6 +59021,38 @@ class register_operand {
     for (std::uint32_t j = 0; j < count; ++j) {
       const spirv::u32 along = offset_of(plan_.k, first_k + j);
       for (const spirv::u32& base : bases_) append(result[j], base + along);
+    }
+    return result;
+  }
+
+  [[nodiscard]] spirv::f32 of_lane(const spirv::f32& x, std::uint32_t lane) const {
+    static const bool shuffle = std::getenv("SHUF") != nullptr;
+    return shuffle ? owner_->subgroup_shuffle(x, spirv::u32(lane)) : owner_->subgroup_broadcast(x, lane);
+  }
+  [[nodiscard]] std::vector<std::vector<spirv::f32>> read_shared(const spirv::u32& first_k, std::uint32_t count) const {
+    std::vector<std::vector<spirv::f32>> result(count);
+    if (reads_rows()) {
+      const std::uint32_t fours = rows_ / 4, at_once = std::min(count, std::max(1u, lanes_ / fours));
+      for (std::uint32_t j = 0; j < count; j += at_once) {
+        const spirv::u32 kk = at_once == 1 ? first_k + j : first_k + j + *lane_ / fours % at_once;
+        const spirv::f32x4 four = load_four(bases_[0] + offset_of(plan_.k, kk));
+        for (std::uint32_t i = 0; i < at_once; ++i)
+          for (std::uint32_t r = 0; r < rows_; ++r) result[j + i].push_back(of_lane(four[r % 4], i * fours + r / 4));
+      }
+      return result;
+    }
+    for (std::size_t b = 0; b < bases_.size(); ++b) {
+      const std::uint32_t here = std::min(lanes_, rows_ - static_cast<std::uint32_t>(b) * lanes_);
+      if (plan_.width == 4) {
+        const spirv::f32x4 four = load_four(bases_[b] + offset_of(plan_.k, first_k));
+        for (std::uint32_t j = 0; j < count; ++j)
+          for (std::uint32_t r = 0; r < here; ++r) result[j].push_back(of_lane(four[j], r));
+      } else {
+        for (std::uint32_t j = 0; j < count; ++j) {
+          const spirv::f32 one = buffer_->load(bases_[b] + offset_of(plan_.k, first_k + j));
+          for (std::uint32_t r = 0; r < here; ++r) result[j].push_back(of_lane(one, r));
+        }
+      }
     }
     return result;
   }
@@ -58981,6 +59083,9 @@ class register_operand {
   std::optional<spirv::memory<spirv::f32>> buffer_;
   std::optional<spirv::memory<spirv::f32x4>> fours_;
   std::vector<spirv::u32> bases_;
+  spirv::kernel* owner_ = nullptr;
+  std::optional<spirv::u32> lane_;
+  std::uint32_t lanes_ = 1;
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
@@ -59055,8 +59160,12 @@ MEGANEURA_INLINE kernel_dispatch make_register_matmul(const matmul_problem& prob
     const u32 batch = linear / (tiles_m * tiles_n);
     const u32 lane = s.slices == 1 ? k.local_index() : k.local_index() % lanes;
     const u32 slice = s.slices == 1 ? u32(0) : k.local_index() / lanes;
-    const u32 first_m = (linear / tiles_n % tiles_m * lanes_m + lane / lanes_n) * s.thread_m;
-    const u32 first_n = (linear % tiles_n * lanes_n + lane % lanes_n) * s.thread_n;
+    const bool by_m = std::getenv("BYM") != nullptr;
+    const u32 tile_m = by_m ? linear % tiles_m : linear / tiles_n % tiles_m;
+    const u32 tile_n = by_m ? linear / tiles_m % tiles_n : linear % tiles_n;
+    const u32 first_m = (tile_m * lanes_m + lane / lanes_n) * s.thread_m;
+    const u32 first_n = (tile_n * lanes_n + lane % lanes_n) * s.thread_n;
+    if (std::getenv("SHARE") && lanes_m == 1 && device.subgroup_size == lanes) left.share(k, lane, lanes);
     left.place(batch, first_m, lanes_m * s.thread_m);
     right.place(batch, first_n, lanes_n * s.thread_n);
     std::vector<var<f32>> sums;

@@ -323,6 +323,21 @@ TEST(autodiff_scalar, a_nan_passes_the_gradient_through_bounds_and_extrema) {
   }
 }
 
+TEST(autodiff_scalar, a_bound_that_is_a_tensor_of_one_number_is_constant_in_every_float_type) {
+  for (dtype type : {dtype::f32, dtype::f16, dtype::bf16}) {
+    for (double bound : {0.0, 1.0 / 3}) {
+      for (scalar_op kind : {scalar_op::minimum, scalar_op::maximum}) {
+        graph g;
+        const node_id x = g.input("x", type, {1}), y = g.map(kind, {x, g.full_like(x, bound)});
+        const node_id seed = g.full_like(y, 1);
+        const node_id result = gradients(g, std::span(&y, 1), std::span(&seed, 1), std::span(&x, 1))[0];
+        interpreter<double> run(g, {{"x", {{1}, {rounded_to(bound, type)}, type}}});
+        EXPECT_EQ(run.value(result)[0], 0) << to_string(type) << ' ' << bound;
+      }
+    }
+  }
+}
+
 TEST(autodiff_scalar, a_constant_bound_stops_the_gradient_where_it_is_reached_in_every_float_type) {
   for (dtype type : {dtype::f32, dtype::f16}) {
     for (double bound : {0.0, 1.0 / 3, 0.1, 0.7}) {  // f16 rounds some of these up and some down

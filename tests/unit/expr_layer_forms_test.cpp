@@ -353,6 +353,19 @@ TEST(expr_layer_forms, layers_that_do_not_fit_are_refused) {
   EXPECT_EQ(
       sentence([&] { (void)mn::conv3d("c", x, 4); }),
       "conv3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups; found f32 [2, 4, 6]");
+  const mn::node_value volume(g, g.input("volume", mn::dtype::f32, {1, 4, 6, 6, 6}));
+  for (const mn::conv_options& two : {mn::conv_options{.padding = {1, 1}}, mn::conv_options{.kernel = {3, 3}},
+                                      mn::conv_options{.padding_high = {2, 2}}, mn::conv_options{.padding_high = -2}}) {
+    EXPECT_EQ(sentence([&] { (void)mn::conv3d("c", volume, 4, two); }),
+              "conv3d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0, each one "
+              "number or three; found f32 [1, 4, 6, 6, 6]");
+  }
+  EXPECT_EQ(sentence([&] {
+              (void)mn::max_pool3d(volume, mn::pool_options{.window = {2, 2}});
+            }),
+            "max_pool3d<options>(x): the window must fit into [.., d, h, w] of known extents, and padding fill at most "
+            "half of "
+            "it; found f32 [1, 4, 6, 6, 6]");
   EXPECT_EQ(sentence([&] { (void)mn::conv_transpose1d("c", x, 4, mn::conv_transpose_options{.output_padding = 1}); }),
             "conv_transpose1d<name, out, options>(x): extents of x must be known, the result's at least 1, and "
             "output_padding is less than the stride or the dilation; found f32 [2, 4, 6]");

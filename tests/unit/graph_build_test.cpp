@@ -251,9 +251,17 @@ const mistake mistakes[] = {
        const node_id w = g.parameter("w", dtype::f32, {4});
        g.optimizer_step({}, std::array{w, w, w});
      }},
-    {"shapes must be x [n, c, in..]",
+    {"it has 1 to 3 spatial axes, and stride, dilation and groups are at least 1, padding 0",
      [](graph& g, node_id a, node_id) {
        g.convolution(a, a, {.spatial = INT32_MAX}, {2, 3});
+     }},
+    {"stride, dilation and groups are at least 1, padding 0",
+     [](graph& g, node_id a, node_id) {
+       g.convolution(a, a, {.spatial = 1, .stride = {0, 1, 1}}, {2, 3});
+     }},
+    {"convolution of f16 [2, 3] and f32 [2, 3]: both must be floats of one dtype; cast them",
+     [](graph& g, node_id a, node_id) {
+       g.convolution(g.cast(a, dtype::f16), a, {}, {2, 3});
      }},
     {"the window must fit", [](graph& g, node_id a, node_id) { g.window_reduce(a, {.spatial = INT32_MAX}); }},
     {"the operand and the pooled operand must have one dtype; found f16 and f32",

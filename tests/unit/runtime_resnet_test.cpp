@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Residual networks with batch norms: trained as PyTorch trains them, and with the norms folded into convolutions.
 #include <meganeura/models/resnet.hpp>
+#include <meganeura/nn/conv_forms.hpp>
 #include <meganeura/nn/losses.hpp>
 #include <meganeura/runtime/fold_batch_norms.hpp>
 #include <meganeura/runtime/session.hpp>
@@ -126,6 +127,38 @@ TEST(runtime_resnet, a_layer_keeps_its_bias_and_a_norm_without_weight_only_moves
   EXPECT_EQ(into.get("conv.weight"), (std::vector<float>{0.5f, 1, 6, 8}));
   EXPECT_EQ(into.get("conv.bias"), (std::vector<float>{2, 16}));
   EXPECT_EQ(into.get("fc.weight"), (std::vector<float>{1, 2, 3, 4, 5, 6}));
+}
+
+// [c, out / groups, ..]: as many channels as before, so that no extent tells which axis is the result's.
+template <int Groups, bool Norm>
+struct spread {
+  static constexpr auto forward(value auto x) {
+    auto y = conv_transpose2d<"conv", 4, conv_transpose_options{.kernel = 2, .groups = Groups}>(x);
+    if constexpr (Norm) {
+      return batch_norm<"bn">(y);
+    } else {
+      return y;
+    }
+  }
+};
+template <int Groups>
+void expect_transposed_to_agree() {
+  using x = input<"x", dtype::f32, dims<1, 4, 2, 2>>;
+  session<model<spread<Groups, true>, x>> with(support::shared_device());
+  session<model<spread<Groups, false>, x>> without(support::shared_device());
+  set_weights(with.parameters());
+  with.parameters().set("bn.running_mean", std::vector<float>{1, -2, 3, 0.5f});
+  with.parameters().set("bn.running_var", std::vector<float>{4, 0.25f, 1, 9});
+  fold_batch_norms(with.parameters(), without.parameters());
+  const std::vector<float> values = support::named_weights("x", shape{1, 4, 2, 2});
+  const std::vector<float> expected = with.run(bind<"x">(values));
+  EXPECT_LT(distance(without.run(bind<"x">(values)), {expected.begin(), expected.end()}),
+            oracle::tolerance(dtype::f32, 4));
+}
+
+TEST(runtime_resnet, norms_behind_transposed_convolutions_are_folded) {
+  expect_transposed_to_agree<1>();
+  expect_transposed_to_agree<2>();
 }
 
 TEST(runtime_resnet, a_norm_that_no_layer_takes_up_is_not_lost) {

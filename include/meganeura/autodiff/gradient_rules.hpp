@@ -16,10 +16,10 @@
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
-/// Is every element of the node one known f32 number (a constant, however it was expanded)?
+/// Is every element of the node one known float (a constant, however it was expanded)?
 inline bool uniform_value(const graph& g, node_id id, double& value) {
   while (g[id].kind == op::view) id = g.operand(id, 0);
-  if (g[id].kind != op::constant || g[id].type != dtype::f32) return false;
+  if (g[id].kind != op::constant || !is_float(g[id].type)) return false;
   value = g.get<constant_attribute>(id).value;
   return true;
 }

@@ -334,6 +334,13 @@ inline void expect_countable(int axis, const window_axis& w) {
   expect_countable("padded extent", axis, w.padded());
 }
 
+inline bool is_geometry(const convolution_attribute& c) {
+  for (int i = 0; i < c.spatial && i < max_spatial; ++i) {
+    if (c.stride[i] < 1 || c.dilation[i] < 1 || c.pad_low[i] < 0 || c.pad_high[i] < 0) return false;
+  }
+  return c.spatial >= 1 && c.spatial <= max_spatial && c.groups >= 1;
+}
+
 inline bool convolution_fits(const convolution_attribute& c, const shape& x, const shape& w, const shape& y) {
   if (c.per_image) {
     const bool is_known = c.form == convolution_attribute::filter && x.rank() > 1 && y.rank() > 1 && x[0] == y[0];
@@ -364,10 +371,20 @@ struct primitive_rule<op::convolution> {
            static_cast<int>(c.form));
     }
     const shape &first = g[a].extents, &second = g[b].extents;
+    if (g[a].type != g[b].type || !is_float(g[a].type)) {
+      fail(error_category::invalid_argument,
+           "convolution of {} {} and {} {}: both must be floats of one dtype; cast them", to_string(g[a].type),
+           to_string(first), to_string(g[b].type), to_string(second));
+    }
+    if (!is_geometry(c)) {
+      fail(error_category::invalid_argument,
+           "convolution {}: it has 1 to {} spatial axes, and stride, dilation and groups are at least 1, padding 0",
+           to_string(attribute(c)), max_spatial);
+    }
     const bool fits = c.form == convolution_attribute::output  ? convolution_fits(c, first, second, extents)
                       : c.form == convolution_attribute::input ? convolution_fits(c, extents, second, first)
                                                                : convolution_fits(c, first, extents, second);
-    if (!fits || g[a].type != g[b].type || !is_float(g[a].type)) {
+    if (!fits) {
       fail(error_category::invalid_argument,
            "convolution {} of {} and {} giving {}: shapes must be x [n, c, in..], w [o, c / groups, k..], y [n, o, "
            "out..]",

@@ -10,7 +10,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 namespace detail {
 constexpr bool is_geometry(const conv_options& o, int axes) {
   for (int i = 0; i < axes; ++i) {
-    if (o.kernel[i] < 1 || o.stride[i] < 1 || o.dilation[i] < 1 || o.padding[i] < 0) return false;
+    if (o.kernel[i] < 1 || o.stride[i] < 1 || o.dilation[i] < 1) return false;
+    if (o.padding[i] < 0 || high_padding(o, i) < 0) return false;
   }
   return o.groups >= 1;
 }

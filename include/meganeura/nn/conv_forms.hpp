@@ -108,9 +108,11 @@ MEGANEURA_UNNAMED(conv1d, "conv1d<name, out, options>(x)")
 /// As torch.nn.Conv3d: conv2d of [n, c, d, h, w].
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_options{}>>
 [[nodiscard]] constexpr auto conv3d(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT(
-      detail::is_geometry(options, 3),
-      "meganeura: conv3d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", x)
+  MEGANEURA_EXPECT(detail::is_geometry(options, 3),
+                   "meganeura: conv3d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, "
+                   "padding 0, each one "
+                   "number or three",
+                   x)
   MEGANEURA_EXPECT_FLOATS("conv3d<name, out, options>(x)", x)
   MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options, 3),
                    "meganeura: conv3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups",
@@ -183,7 +185,7 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
   MEGANEURA_EXPECT(
       detail::is_geometry(detail::adjoint_of(options), 3),
       "meganeura: conv_transpose3d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding "
-      "0",
+      "0, each one number or three",
       x)
   MEGANEURA_EXPECT_FLOATS("conv_transpose3d<name, out, options>(x)", x)
   MEGANEURA_EXPECT(

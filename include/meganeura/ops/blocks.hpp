@@ -39,7 +39,7 @@ constexpr bool can_pack(const symbolic_shape& x, std::int64_t block) {
 }
 // A number is for one axis.
 constexpr spatial per_axis(int number) { return {number, 0, 0}; }
-constexpr spatial per_axis(const spatial& numbers) { return numbers; }
+constexpr spatial per_axis(const spatial& numbers) { return {numbers[0], numbers[1], numbers.or_zero(2)}; }
 constexpr bool can_pad_by(const symbolic_shape& x, int axis, const spatial& low, const spatial& high, pad_mode mode) {
   if (axis < 0) return false;
   for (int i = 0; i < max_spatial; ++i) {

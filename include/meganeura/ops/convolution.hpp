@@ -24,7 +24,7 @@ using conv2d_options = conv_options;
 namespace detail {
 
 constexpr int high_padding(const conv_options& o, int axis) {
-  return o.padding_high[axis] < 0 ? o.padding[axis] : o.padding_high[axis];
+  return o.padding_high[axis] == -1 ? o.padding[axis] : o.padding_high[axis];
 }
 
 constexpr convolution_attribute geometry_of(const conv_options& o, int axes) {

@@ -29,6 +29,7 @@ struct named_tensor {
   std::uint64_t bytes = 0;
   op kind = op::parameter;  // or state, input
   initializer begin{};      // of a parameter or a state
+  bool spreads = false;     // the filter of a transposed convolution, [c, out / groups, ..]
 };
 
 /// Slots in order, with an index by name.

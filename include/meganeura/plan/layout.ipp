@@ -37,9 +37,25 @@ MEGANEURA_INLINE layout paged(const layout& whole, std::uint64_t page_bytes) {
   return {named_tensors(std::move(tensors)), end};
 }
 
+// By leaf: the first convolution that it is the filter of, which is no gradient, is a transposed one.
+[[nodiscard]] inline std::vector<bool> spreading_filters(const graph& g) {
+  std::vector<bool> is_filter(g.size()), spreads(g.size());
+  for (node_id id{0}; id < g.size(); ++id) {
+    if (g[id].kind != op::convolution) continue;
+    const auto form = g.get<convolution_attribute>(id).form;
+    if (form == convolution_attribute::filter) continue;
+    node_id filter = g.operand(id, 1);
+    while (g.operands(filter).size() == 1) filter = g.operand(filter, 0);
+    spreads[filter] = is_filter[filter] ? spreads[filter] : form == convolution_attribute::input;
+    is_filter[filter] = true;
+  }
+  return spreads;
+}
+
 MEGANEURA_INLINE layout detail::layout_of(const graph& g, std::initializer_list<op> leaf_kinds, bool of_training) {
   std::vector<named_tensor> tensors;
   std::uint64_t end = 0;
+  const std::vector<bool> spreads = spreading_filters(g);
   for (const op kind : leaf_kinds) {
     const initializer unsaid = kind == op::parameter ? init::fan_in_uniform : init::zeros;
     for (node_id id : g.leaves(kind)) {
@@ -47,7 +63,7 @@ MEGANEURA_INLINE layout detail::layout_of(const graph& g, std::initializer_list<
       const auto& [name, begin] = g.get<leaf_attribute>(id);
       const bool belongs = begin && !begin->saved && name.starts_with("optimizer.");
       if (kind == op::state && belongs != of_training) continue;
-      tensors.push_back({name, g[id].type, g[id].extents, end, bytes, kind, begin.value_or(unsaid)});
+      tensors.push_back({name, g[id].type, g[id].extents, end, bytes, kind, begin.value_or(unsaid), spreads[id]});
       end += aligned(bytes);
     }
   }

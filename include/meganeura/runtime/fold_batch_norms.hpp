@@ -7,8 +7,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// norms: what the batch norm behind a layer with a weight [out, ..] is called, {{"*.conv", "*.norm"}}; unless said, as
-/// torchvision's networks call them. epsilon: that of the norms.
+/// norms: what the batch norm behind a layer with a weight [out, ..], or of a transposed convolution, is called,
+/// {{"*.conv", "*.norm"}}; unless said, as torchvision's networks call them. epsilon: that of the norms.
 struct fold_options {
   name_map norms{{"*conv*", "*bn*"}, {"*downsample.0", "*downsample.1"}};
   float epsilon = 1e-5f;

@@ -83,11 +83,20 @@ inline std::vector<float> folded_values(const parameters& from, const plan::name
   if (norm.empty()) return values;
 
   const channel_scale by = scale_of(from, norm, options.epsilon);
-  expect(by.scale.size() == static_cast<std::size_t>(wanted.extents[0]), "the norm has another number of channels");
+  const std::size_t channels = by.scale.size(), first = static_cast<std::size_t>(wanted.extents[0]);
+  // Of a transposed convolution [c, out / groups, ..].
+  const bool spreads = is_weight && wanted.spreads;
+  const std::size_t of_group = spreads ? static_cast<std::size_t>(wanted.extents[1]) : channels;
+  expect(spreads ? channels % of_group == 0 && first % (channels / of_group) == 0 : channels == first,
+         "the norm has another number of channels");
   expect(has_bias, "its layer has no bias in the model without norms, which has to add what the norm does");
-  const std::size_t each = values.size() / by.scale.size();
+  const std::size_t each = values.size() / first, each_out = spreads ? each / of_group : each;
+  const auto channel_of = [&](std::size_t i) {
+    if (!spreads) return i / each;
+    return i / each / (first / (channels / of_group)) * of_group + i / each_out % of_group;
+  };
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const double scaled = static_cast<double>(values[i]) * by.scale[i / each];
+    const double scaled = static_cast<double>(values[i]) * by.scale[channel_of(i)];
     values[i] = static_cast<float>(is_bias ? scaled + by.shift[i] : scaled);
   }
   return values;
