@@ -121,8 +121,10 @@ std::vector<matmul_schedule> schedules() {
 
 void expect_right(const matmul_problem& p) {
   auto all = schedules();
-  if (matmul_fits_texels(p, {.max_texel_elements = 65536}))
+  if (matmul_fits_texels(p, {.max_texel_elements = 65536})) {
     all.push_back({matmul_tier::registers, 0, 0, 4, 8, 4, 1, 1, true});
+    all.push_back({matmul_tier::registers, 0, 0, 4, 16, 4, 1, 1, true});
+  }
   for (const auto& s : all) {
     const outcome found = check(p, s);
     EXPECT_LE(found.worst, 1.0) << s.label();
@@ -167,6 +169,28 @@ TEST(kernels_matmul, transposed_operands_match_the_reference) {
   expect_right(plain(36, 68, 44, false, true));
   expect_right(plain(68, 36, 47, true, true));
   expect_right(plain(68, 36, 47, true, false));
+}
+
+// Eight invocations that multiply the same rows load them together: fours along k or along rows, or single numbers;
+// the last of columns and of rows for fewer than a workgroup.
+TEST(kernels_matmul, rows_that_a_subgroup_shares_match_the_reference) {
+  device_profile on = support::shared_profile();
+  for (const std::uint32_t rows : {4u, 8u, 16u}) {
+    for (const std::uint32_t slices : {1u, 2u}) {
+      const matmul_schedule s{matmul_tier::registers, 0, 0, 4, rows, 4, slices, 1, true};
+      for (const matmul_problem& p : {plain(37, 36, 44), plain(36, 68, 44, true), plain(37, 36, 47),
+                                      plain(20, 40, 12, true, true, 3), plain(64, 32, 8)}) {
+        on.max_texel_elements = 65536;
+        if (!fusion::shares_rows(36, 4, on)) GTEST_SKIP() << "of subgroups of eight, which shuffle";
+        const outcome found = check(p, s, {}, {}, on);
+        EXPECT_LE(found.worst, 1.0) << s.label();
+        EXPECT_EQ(found.touched_outside, 0u) << s.label();
+      }
+    }
+  }
+  on.max_texel_elements = 500;  // the left operand is too long for texels
+  const outcome found = check(plain(48, 32, 60), {matmul_tier::registers, 0, 0, 4, 16, 4, 1, 1, true}, {}, {}, on);
+  EXPECT_LE(found.worst, 1.0);
 }
 
 TEST(kernels_matmul, whole_tiles_match_the_reference) { expect_right(plain(64, 96, 32, false, true)); }

@@ -436,11 +436,17 @@ MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, en
   const double extra =
       epilogue_cost(g, id, finish ? *finish : product.finish, product.space, product.k_axes, device, bytes);
   kernel_time sums = product_time(product, device);
-  // Of operands that are no texels each invocation loads every number by itself: 1.7 GFLOP/s for 13.7 on lavapipe.
-  constexpr double without_texels = 8, across_texels = 1.5;
+  // Of operands that are no texels each invocation loads every number by itself: 1.7 GFLOP/s for 13.7 on lavapipe; of
+  // rows that are shared each loads a few.
+  constexpr double without_texels = 8, across_texels = 1.5, of_shared_rows = 1.5;
   if (device.prefers_texel_buffers) {
-    const four_reads read = std::min(fusion::four_reads_of(product, false), fusion::four_reads_of(product, true));
-    const double longer = read == four_reads::none ? without_texels : read == four_reads::across ? across_texels : 1;
+    const four_reads left = fusion::four_reads_of(product, false), right = fusion::four_reads_of(product, true);
+    const bool shares = left == four_reads::none && shares_rows(extents_of(product).n, 4, device);
+    const four_reads read = shares ? right : std::min(left, right);
+    const double longer = (read == four_reads::none     ? without_texels
+                           : read == four_reads::across ? across_texels
+                                                        : 1) *
+                          (shares ? of_shared_rows : 1);
     sums.alone *= longer, sums.busy *= longer;
   }
   // Of such operands half is read and nothing looked at or rounded: 128x576x1536 took 9.7 us for 10.8, 128x1536x576

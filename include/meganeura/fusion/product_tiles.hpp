@@ -93,6 +93,12 @@ template <class GroupOf>
                        [&](int axis) { return group_of(product, axis); });
 }
 
+/// Whether the eight invocations of a software device's subgroup, of which each has so many of n columns, all multiply
+/// the same rows of the left operand, so that each loads its share of them.
+[[nodiscard]] constexpr bool shares_rows(std::int64_t n, std::int64_t columns, const device_profile& device) {
+  return device.subgroup_shuffle && device.subgroup_size == 8 && 4 * columns < n;
+}
+
 /// One axis of a product, as an operand is read along it.
 struct strided_extent {
   std::int64_t extent = 1, stride = 0;

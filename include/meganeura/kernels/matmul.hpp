@@ -163,7 +163,8 @@ struct matmul_schedule {
   friend bool operator==(const matmul_schedule&, const matmul_schedule&) = default;
 };
 
-/// Whether registers can read both operands as groups of four f32: each has unit stride along one axis whose extent is
+/// Whether registers can read both operands as groups of four f32, as texels they must where no rows are shared
+/// (fusion::shares_rows), else b alone: each has unit stride along one axis whose extent is
 /// a multiple of 4, and its other strides and its offset are such multiples.
 /// Neither may hold more texels than the device views at once.
 [[nodiscard]] bool matmul_fits_texels(const matmul_problem& problem, const device_profile& device);
@@ -189,6 +190,14 @@ namespace detail {
 [[nodiscard]] matmul_operand plan_operand(const matmul_problem& problem, bool is_a);
 /// The same as texels, of which groups of four need but be contiguous.
 [[nodiscard]] matmul_operand plan_texels(const matmul_problem& problem, bool is_a);
+[[nodiscard]] bool fits_texels(const matmul_problem& problem, bool is_a, const device_profile& device);
+
+/// Of the eight invocations of the registers tier those that lie along n: all, unless n is too short for that.
+[[nodiscard]] inline std::uint32_t lanes_along_n(const matmul_schedule& s, std::uint32_t n) {
+  std::uint32_t lanes = 1;
+  while (lanes < s.invocations() / s.slices && lanes * s.thread_n < n) lanes *= 2;
+  return lanes;
+}
 
 /// Neighbouring terms that an invocation of the vectors tier takes at once.
 [[nodiscard]] std::uint32_t terms_at_once(const matmul_operand& a, const matmul_operand& b);

@@ -211,12 +211,13 @@ MEGANEURA_INLINE kernel_dispatch make_simple_matmul(const matmul_problem& proble
 
 }  // namespace detail
 
+MEGANEURA_INLINE bool detail::fits_texels(const matmul_problem& problem, bool is_a, const device_profile& device) {
+  const matmul_operand plan = plan_texels(problem, is_a);
+  return plan.width == 4 && (span_of(plan) + 3) / 4 <= device.max_texel_elements;
+}
+
 MEGANEURA_INLINE bool matmul_fits_texels(const matmul_problem& problem, const device_profile& device) {
-  for (const bool is_a : {true, false}) {
-    const detail::matmul_operand plan = detail::plan_texels(problem, is_a);
-    if (plan.width != 4 || (detail::span_of(plan) + 3) / 4 > device.max_texel_elements) return false;
-  }
-  return true;
+  return detail::fits_texels(problem, true, device) && detail::fits_texels(problem, false, device);
 }
 
 MEGANEURA_INLINE void detail::check_extents(const matmul_problem& problem) {
@@ -345,21 +346,28 @@ MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const device_pro
                                                                 const matmul_problem& problem) {
   std::vector<matmul_schedule> found;
   if (device.prefers_texel_buffers) {
-    const bool texels = matmul_fits_texels(problem, device);
     // A software device compiles a kernel at its first dispatch, for 100, 190, 350 and 800 ms at 4x4, 8x4, 8x8 and 16x8
-    // results an invocation; the last is no faster than 8x8, and what small products gain never earns that back.
+    // results an invocation; what small products gain never earns that back.
     const auto add = [&](std::uint32_t rows, std::uint32_t columns, bool as_texels) {
       found.push_back({matmul_tier::registers, 0, 0, 4, rows, columns, 1, 1, as_texels});
     };
-    const std::uint64_t work =
-        extent_of(problem.batch) * extent_of(problem.m) * extent_of(problem.n) * extent_of(problem.k);
+    const auto m = static_cast<std::uint32_t>(extent_of(problem.m)),
+               n = static_cast<std::uint32_t>(extent_of(problem.n));
+    const bool left = detail::fits_texels(problem, true, device), right = detail::fits_texels(problem, false, device);
+    const auto shares = [&](std::uint32_t columns) { return fusion::shares_rows(n, columns, device); };
+    const auto texels = [&](std::uint32_t columns) { return right && (left || shares(columns)); };
+    const std::uint64_t work = extent_of(problem.batch) * m * n * extent_of(problem.k);
     if (work < std::uint64_t{1} << 15)
       found.push_back({});
     else if (work < std::uint64_t{1} << 22)
-      add(work < std::uint64_t{1} << 20 ? 4 : 8, 4, texels);
-    for (const std::uint32_t rows : {8u, 4u}) {
-      add(rows, 8, texels);
-      if (texels) add(rows, 8, false);
+      add(work < std::uint64_t{1} << 20 ? 4 : 8, 4, texels(4));
+    // For four values of k two loads of sixteen rows of a and four of four columns of b: no other shape of as many
+    // results needs so few.
+    constexpr std::uint32_t rows = 16;
+    if (right && shares(4) && 8 * rows * ceil_div(m, rows) <= 9 * m) add(rows, 4, true);
+    for (const std::uint32_t fewer : {8u, 4u}) {
+      add(fewer, 8, texels(8));
+      if (texels(8)) add(fewer, 8, false);
     }
     return found;
   }

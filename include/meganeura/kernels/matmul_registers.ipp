@@ -7,10 +7,10 @@
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
-inline void multiply_step(const register_operand& left, const register_operand& right, const spirv::u32& first_k,
-                          std::uint32_t count, const matmul_schedule& s, std::vector<spirv::f32>& total) {
-  const auto a = left.read(first_k, count);
-  const auto b = right.read(first_k, count);
+template <class Left>
+void multiply_step(const Left& left, const register_operand& right, const spirv::u32& first_k, std::uint32_t count,
+                   const matmul_schedule& s, std::vector<spirv::f32>& total) {
+  const operand_values a = left.read(first_k, count), b = right.read(first_k, count);
   for (std::uint32_t kk = 0; kk < count; ++kk) {
     for (std::uint32_t i = 0; i < s.thread_m; ++i) {
       for (std::uint32_t j = 0; j < s.thread_n; ++j) {
@@ -21,9 +21,9 @@ inline void multiply_step(const register_operand& left, const register_operand& 
   }
 }
 
-inline void accumulate_rows(spirv::kernel& k, const register_operand& left, const register_operand& right,
-                            const matmul_schedule& s, std::uint32_t k_count, const spirv::u32& slice,
-                            const std::vector<spirv::var<spirv::f32>>& sums) {
+template <class Left>
+void accumulate_rows(spirv::kernel& k, const Left& left, const register_operand& right, const matmul_schedule& s,
+                     std::uint32_t k_count, const spirv::u32& slice, const std::vector<spirv::var<spirv::f32>>& sums) {
   const auto step = [&](const spirv::u32& first_k, std::uint32_t count) {
     std::vector<spirv::f32> total;
     for (const auto& sum : sums) total.push_back(sum.load());
@@ -42,10 +42,12 @@ inline void accumulate_rows(spirv::kernel& k, const register_operand& left, cons
 MEGANEURA_INLINE kernel_dispatch make_register_matmul(const matmul_problem& problem, const matmul_schedule& s,
                                                       const device_profile& device) {
   using namespace spirv;
-  const auto plan = s.texels ? plan_texels : plan_operand;
-  const matmul_operand a_plan = plan(problem, true), b_plan = plan(problem, false);
+  const bool shares = fusion::shares_rows(static_cast<std::int64_t>(extent_of(problem.n)), s.thread_n, device);
+  const bool a_texels = s.texels && (!shares || fits_texels(problem, true, device));
+  const matmul_operand a_plan = a_texels ? plan_texels(problem, true) : plan_operand(problem, true);
+  const matmul_operand b_plan = s.texels ? plan_texels(problem, false) : plan_operand(problem, false);
   const matmul_result out_plan = plan_result(problem);
-  if (s.texels && (a_plan.width != 4 || b_plan.width != 4)) {
+  if (s.texels && ((a_texels && a_plan.width != 4) || b_plan.width != 4)) {
     fail(error_category::invalid_argument,
          "matmul schedule '{}' needs operands readable as groups of four; use texels = false", s.label());
   }
@@ -54,15 +56,12 @@ MEGANEURA_INLINE kernel_dispatch make_register_matmul(const matmul_problem& prob
   }
   const std::uint32_t m_count = a_plan.row_count;
   const std::uint32_t n_count = b_plan.row_count;
-  // The eight invocations lie along n, unless n is too short for that.
   const std::uint32_t lanes = s.invocations() / s.slices;
-  std::uint32_t lanes_n = 1;
-  while (lanes_n < lanes && lanes_n * s.thread_n < n_count) lanes_n *= 2;
-  const std::uint32_t lanes_m = lanes / lanes_n;
+  const std::uint32_t lanes_n = lanes_along_n(s, n_count), lanes_m = lanes / lanes_n;
 
   kernel k(describe(problem), {s.invocations(), 1, 1});
-  register_operand left(k, a_plan, s.texels, "a", s.thread_m);
-  register_operand right(k, b_plan, s.texels, "b", s.thread_n);
+  if (shares) k.require_subgroup_size(lanes);
+  const element_loads from_a(k, a_plan, a_texels, "a"), from_b(k, b_plan, s.texels, "b");
   const matmul_epilogue epilogue = bind_epilogue(problem, k);
   const auto out = k.storage_buffer<f32>("out", access::write);
 
@@ -72,16 +71,25 @@ MEGANEURA_INLINE kernel_dispatch make_register_matmul(const matmul_problem& prob
   const auto groups = spread_groups(tiles, device);
   const u32 linear = linear_group(k, groups);
   if_inside(k, linear, tiles, std::uint64_t{groups[0]} * groups[1], [&] {
-    const u32 batch = linear / (tiles_m * tiles_n);
-    const u32 lane = s.slices == 1 ? k.local_index() : k.local_index() % lanes;
-    const u32 slice = s.slices == 1 ? u32(0) : k.local_index() / lanes;
-    const u32 first_m = (linear / tiles_n % tiles_m * lanes_m + lane / lanes_n) * s.thread_m;
-    const u32 first_n = (linear % tiles_n * lanes_n + lane % lanes_n) * s.thread_n;
-    left.place(batch, first_m, lanes_m * s.thread_m);
+    const u32 index = shares ? k.index_by_subgroups(lanes) : k.local_index();
+    const u32 lane = s.slices == 1 ? index : index % lanes, slice = s.slices == 1 ? u32(0) : index / lanes;
+    // Tiles of the same columns one after the other: what they read of b stays in a core's cache, and a is read in
+    // order.
+    const u32 batch = linear / (tiles_m * tiles_n), tile_m = linear % tiles_m, tile_n = linear / tiles_m % tiles_n;
+    const u32 first_m = (tile_m * lanes_m + lane / lanes_n) * s.thread_m;
+    const u32 first_n = (tile_n * lanes_n + lane % lanes_n) * s.thread_n;
+    register_operand right(from_b, s.thread_n);
     right.place(batch, first_n, lanes_n * s.thread_n);
     std::vector<var<f32>> sums;
     for (std::uint32_t i = 0; i < s.thread_m * s.thread_n; ++i) sums.push_back(k.variable<f32>(0.0f));
-    accumulate_rows(k, left, right, s, a_plan.k_count, slice, sums);
+    const auto add_up = [&](auto left) {
+      left.place(batch, first_m, lanes_m * s.thread_m);
+      accumulate_rows(k, left, right, s, a_plan.k_count, slice, sums);
+    };
+    if (shares)
+      add_up(shared_operand(k, from_a, s.thread_m, lane, lanes));
+    else
+      add_up(register_operand(from_a, s.thread_m));
     add_slices(k, s, slice, sums);
     const auto write_all = [&] {
       const u32 base = offset_of(out_plan.batch, batch) + problem.offset_out;

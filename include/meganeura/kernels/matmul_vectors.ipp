@@ -29,8 +29,8 @@ class vector_product {
         b_plan_(plan_operand(problem, false)),
         out_plan_(plan_result(problem)),
         terms_(terms_at_once(a_plan_, b_plan_)),
-        a_(k, a_plan_, false, "a", rows_are_a() ? s.thread_m : s.thread_n),
-        b_(k, b_plan_, false, "b", rows_are_a() ? s.thread_n : s.thread_m),
+        a_({k, a_plan_, false, "a"}, rows_are_a() ? s.thread_m : s.thread_n),
+        b_({k, b_plan_, false, "b"}, rows_are_a() ? s.thread_n : s.thread_m),
         epilogue_(bind_epilogue(problem, k)),
         out_(k.storage_buffer<spirv::f32>("out", spirv::access::write)),
         parts_(k.shared<spirv::f32>(s.shared_bytes() / 4)) {

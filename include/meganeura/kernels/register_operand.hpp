@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/kernels/strided_operand.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -10,13 +11,11 @@
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
-// Rows of one operand that an invocation multiplies, read four elements at a time. A software rasteriser turns a
-// storage buffer load into one bounds-checked scalar load a lane, a texel fetch into one 16-byte load and a
-// transposition.
-class register_operand {
+// How its elements are loaded. A software rasteriser turns a storage buffer load into one bounds-checked scalar load a
+// lane, a texel fetch into one 16-byte load and a transposition.
+class element_loads {
  public:
-  register_operand(spirv::kernel& k, const matmul_operand& plan, bool texels, std::string_view name, std::uint32_t rows)
-      : plan_(plan), rows_(rows) {
+  element_loads(spirv::kernel& k, const matmul_operand& plan, bool texels, std::string_view name) : plan_(plan) {
     if (texels)
       texels_ = k.texels(name);
     else
@@ -24,60 +23,132 @@ class register_operand {
     if (!texels && plan.width == 4) fours_ = k.view<spirv::f32x4>(*buffer_);
   }
 
+  [[nodiscard]] const matmul_operand& plan() const { return plan_; }
+  [[nodiscard]] bool reads_rows() const { return plan_.width == 4 && !plan_.along_k; }
+  [[nodiscard]] spirv::f32 one(const spirv::u32& offset) const { return buffer_->load(offset); }
+  [[nodiscard]] spirv::f32x4 four(const spirv::u32& offset) const {
+    using namespace spirv;
+    if (plan_.is_aligned) return texels_ ? texels_->load(offset >> 2u) : fours_->load(offset >> 2u);
+    const u32 first = offset >> 2u, last(static_cast<std::uint32_t>((span_of(plan_) - 1) / 4));
+    return four_across(texels_->load(first), texels_->load(min(first + 1u, last)), offset);
+  }
+
+ private:
+  matmul_operand plan_;
+  std::optional<spirv::texel_buffer> texels_;
+  std::optional<spirv::memory<spirv::f32>> buffer_;
+  std::optional<spirv::memory<spirv::f32x4>> fours_;
+};
+
+// [j][r]: row r at the j-th of some neighbouring values of k.
+using operand_values = std::vector<std::vector<spirv::f32>>;
+
+// Rows of one operand that an invocation multiplies, read four elements at a time.
+class register_operand {
+ public:
+  register_operand(element_loads from, std::uint32_t rows) : from_(std::move(from)), rows_(rows) {}
+
   /// `group_rows`: of all invocations of a workgroup, which reach past the last row where they do not divide the rows.
   void place(const spirv::u32& batch, const spirv::u32& first_row, std::uint32_t group_rows) {
-    const spirv::u32 base = offset_of(plan_.batch, batch) + plan_.offset;
-    const std::uint32_t step = reads_rows() ? 4 : 1;
+    const matmul_operand& plan = from_.plan();
+    const spirv::u32 base = offset_of(plan.batch, batch) + plan.offset;
+    const std::uint32_t step = from_.reads_rows() ? 4 : 1;
     for (std::uint32_t r = 0; r < rows_; r += step) {
       spirv::u32 row = first_row + r;
-      if (plan_.row_count % group_rows != 0) row = min(row, spirv::u32(plan_.row_count - step));
-      bases_.push_back(base + offset_of(plan_.rows, row));
+      if (plan.row_count % group_rows != 0) row = min(row, spirv::u32(plan.row_count - step));
+      bases_.push_back(base + offset_of(plan.rows, row));
     }
   }
 
-  /// result[j][r]: row r at first_k + j, for `count` (1 or 4) values of k.
-  [[nodiscard]] std::vector<std::vector<spirv::f32>> read(const spirv::u32& first_k, std::uint32_t count) const {
-    std::vector<std::vector<spirv::f32>> result(count);
-    if (plan_.width == 4 && plan_.along_k) {
-      const spirv::u32 along = offset_of(plan_.k, first_k);
+  /// Of `count` (1 or 4) values of k.
+  [[nodiscard]] operand_values read(const spirv::u32& first_k, std::uint32_t count) const {
+    const matmul_operand& plan = from_.plan();
+    operand_values result(count);
+    if (plan.width == 4 && plan.along_k) {
+      const spirv::u32 along = offset_of(plan.k, first_k);
       for (const spirv::u32& base : bases_) {
-        const spirv::f32x4 four = load_four(base + along);
+        const spirv::f32x4 four = from_.four(base + along);
         for (std::uint32_t j = 0; j < count; ++j) result[j].push_back(four[j]);
       }
       return result;
     }
     for (std::uint32_t j = 0; j < count; ++j) {
-      const spirv::u32 along = offset_of(plan_.k, first_k + j);
+      const spirv::u32 along = offset_of(plan.k, first_k + j);
       for (const spirv::u32& base : bases_) append(result[j], base + along);
     }
     return result;
   }
 
  private:
-  // Of two texels.
-  [[nodiscard]] spirv::f32x4 load_across(const spirv::u32& offset) const {
-    using namespace spirv;
-    const u32 first = offset >> 2u, last(static_cast<std::uint32_t>((span_of(plan_) - 1) / 4));
-    return four_across(texels_->load(first), texels_->load(min(first + 1u, last)), offset);
-  }
-  [[nodiscard]] bool reads_rows() const { return plan_.width == 4 && !plan_.along_k; }
-
   void append(std::vector<spirv::f32>& to, const spirv::u32& offset) const {
-    if (!reads_rows()) return to.push_back(buffer_->load(offset));
-    const spirv::f32x4 four = load_four(offset);
+    if (!from_.reads_rows()) return to.push_back(from_.one(offset));
+    const spirv::f32x4 four = from_.four(offset);
     for (std::uint32_t i = 0; i < 4; ++i) to.push_back(four[i]);
   }
 
-  [[nodiscard]] spirv::f32x4 load_four(const spirv::u32& offset) const {
-    if (!plan_.is_aligned) return load_across(offset);
-    return texels_ ? texels_->load(offset >> 2u) : fours_->load(offset >> 2u);
+  element_loads from_;
+  std::uint32_t rows_;
+  std::vector<spirv::u32> bases_;
+};
+
+// The same of rows that all lanes of a subgroup multiply: each lane loads its share, and the others have it from there.
+// A load is one of every lane anyway, of which eight would be of the same texel.
+class shared_operand {
+ public:
+  shared_operand(spirv::kernel& k, element_loads from, std::uint32_t rows, const spirv::u32& lane, std::uint32_t lanes)
+      : k_(k), from_(std::move(from)), rows_(rows), lane_(lane), lanes_(lanes) {}
+
+  void place(const spirv::u32& batch, const spirv::u32& first_row, std::uint32_t group_rows) {
+    const matmul_operand& plan = from_.plan();
+    const spirv::u32 base = offset_of(plan.batch, batch) + plan.offset;
+    const std::uint32_t step = from_.reads_rows() ? 4 : 1;  // rows of a load
+    const std::uint32_t once = std::min(lanes_, rows_ / step);
+    for (std::uint32_t r = 0; r < rows_; r += once * step) {
+      spirv::u32 row = first_row + r + lane_ % once * step;
+      if (plan.row_count % group_rows != 0) row = min(row, spirv::u32(plan.row_count - step));
+      bases_.push_back(base + offset_of(plan.rows, row));
+    }
   }
 
-  matmul_operand plan_;
+  [[nodiscard]] operand_values read(const spirv::u32& first_k, std::uint32_t count) const {
+    const matmul_operand& plan = from_.plan();
+    operand_values result(count);
+    if (from_.reads_rows()) {  // lanes have fours of rows, and behind these further values of k
+      const std::uint32_t fours = rows_ / 4, once = std::min(count, std::max(1u, lanes_ / fours));
+      for (std::uint32_t first = 0; first < count; first += once) {
+        const spirv::u32 along = offset_of(plan.k, first_k + first + lane_ / fours % once);
+        for (const spirv::u32& base : bases_) {
+          const spirv::f32x4 four = from_.four(base + along);
+          for (std::uint32_t j = 0; j < once; ++j) {
+            for (std::uint32_t r = 0; r < std::min(rows_, 4 * lanes_); ++r)
+              result[first + j].push_back(of_lane(four[r % 4], j * fours + r / 4));
+          }
+        }
+      }
+      return result;
+    }
+    for (const spirv::u32& base : bases_) {
+      std::optional<spirv::f32x4> four;
+      if (plan.width == 4) four = from_.four(base + offset_of(plan.k, first_k));
+      for (std::uint32_t j = 0; j < count; ++j) {
+        const spirv::f32 mine = four ? (*four)[j] : from_.one(base + offset_of(plan.k, first_k + j));
+        for (std::uint32_t r = 0; r < std::min(rows_, lanes_); ++r) result[j].push_back(of_lane(mine, r));
+      }
+    }
+    return result;
+  }
+
+ private:
+  // Mesa 22.3.6 makes one move of this, and a search for the first lane of a broadcast.
+  [[nodiscard]] spirv::f32 of_lane(const spirv::f32& x, std::uint32_t lane) const {
+    return k_.subgroup_shuffle(x, spirv::u32(lane));
+  }
+
+  spirv::kernel& k_;
+  element_loads from_;
   std::uint32_t rows_;
-  std::optional<spirv::texel_buffer> texels_;
-  std::optional<spirv::memory<spirv::f32>> buffer_;
-  std::optional<spirv::memory<spirv::f32x4>> fours_;
+  spirv::u32 lane_;
+  std::uint32_t lanes_;
   std::vector<spirv::u32> bases_;
 };
 
