@@ -352,13 +352,14 @@ TEST(expr_layer_forms, layers_that_do_not_fit_are_refused) {
   const auto sentence = [](const auto& call) { return mn::support::sentence_of(call); };
   EXPECT_EQ(
       sentence([&] { (void)mn::conv3d("c", x, 4); }),
-      "conv3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups; found f32 [2, 4, 6]");
+      "conv3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups; found f32 [2, 4, 6] in "
+      "\"c\"");
   const mn::node_value volume(g, g.input("volume", mn::dtype::f32, {1, 4, 6, 6, 6}));
   for (const mn::conv_options& two : {mn::conv_options{.padding = {1, 1}}, mn::conv_options{.kernel = {3, 3}},
                                       mn::conv_options{.padding_high = {2, 2}}, mn::conv_options{.padding_high = -2}}) {
     EXPECT_EQ(sentence([&] { (void)mn::conv3d("c", volume, 4, two); }),
               "conv3d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0, each one "
-              "number or three; found f32 [1, 4, 6, 6, 6]");
+              "number or three; found f32 [1, 4, 6, 6, 6] in \"c\"");
   }
   EXPECT_EQ(sentence([&] {
               (void)mn::max_pool3d(volume, mn::pool_options{.window = {2, 2}});
@@ -368,9 +369,9 @@ TEST(expr_layer_forms, layers_that_do_not_fit_are_refused) {
             "it; found f32 [1, 4, 6, 6, 6]");
   EXPECT_EQ(sentence([&] { (void)mn::conv_transpose1d("c", x, 4, mn::conv_transpose_options{.output_padding = 1}); }),
             "conv_transpose1d<name, out, options>(x): extents of x must be known, the result's at least 1, and "
-            "output_padding is less than the stride or the dilation; found f32 [2, 4, 6]");
+            "output_padding is less than the stride or the dilation; found f32 [2, 4, 6] in \"c\"");
   EXPECT_EQ(sentence([&] { (void)mn::group_norm("n", x, 3); }),
-            "group_norm<name, groups>(x): x must be [n, c, ..], c a multiple of groups; found f32 [2, 4, 6]");
+            "group_norm<name, groups>(x): x must be [n, c, ..], c a multiple of groups; found f32 [2, 4, 6] in \"n\"");
   EXPECT_EQ(
       sentence([&] { (void)mn::avg_pool1d(x, mn::pool_options{.dilation = 2}); }),
       "avg_pool1d<options>(x): the window must fit into [.., w] of known extents, without dilation, and padding fill "
@@ -392,7 +393,8 @@ TEST(expr_layer_forms, layers_that_do_not_fit_are_refused) {
       "call<name, lstm_cell<options>>(x, h, c): x must be f32 [n, width], h and c f32 [n, hidden], width a number; "
       "found f32 [2, 4, 6], f32 [2, 4, 6], f32 [2, 4, 6]");
   EXPECT_EQ(sentence([&] { (void)mn::weight_norm_conv("c", x, 4, mn::conv_options{.kernel = 7}); }),
-            "weight_norm_conv<name, out, options>(x): the window must fit into x's known extents; found f32 [2, 4, 6]");
+            "weight_norm_conv<name, out, options>(x): the window must fit into x's known extents; found f32 [2, 4, 6] "
+            "in \"c\"");
   EXPECT_EQ(
       sentence([&] { (void)mn::multi_head_attention("a", x, x, x, mn::attn_mask(x), 2); }),
       "multi_head_attention<name, heads>(query, key, value, attn_mask(m)): m must broadcast to [b?, heads, t, s]; "
@@ -411,7 +413,7 @@ TEST(expr_layer_forms, layers_that_do_not_fit_are_refused) {
   EXPECT_EQ(sentence([&] { (void)mn::embedding_bag(x, bags, x); }),
             "embedding_bag(table, indices, weights): indices must be i32 with an axis for the bag, weights floats of "
             "their shape and of the table's dtype; found f32 [2, 4, 6], i32 [2, 3], f32 [2, 4, 6]");
-  EXPECT_EQ(
-      sentence([&] { (void)mn::layer_norm("n", x, mn::norm_options{.axes = 4}); }),
-      "layer_norm<name>(x): x needs as many last extents as `axes` says, of numbers, not symbols; found f32 [2, 4, 6]");
+  EXPECT_EQ(sentence([&] { (void)mn::layer_norm("n", x, mn::norm_options{.axes = 4}); }),
+            "layer_norm<name>(x): x needs as many last extents as `axes` says, of numbers, not symbols; found f32 [2, "
+            "4, 6] in \"n\"");
 }

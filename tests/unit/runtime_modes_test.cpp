@@ -271,11 +271,11 @@ TEST(runtime_modes, what_the_layers_refuse) {
   graph g;
   const node_value x(g, g.input("x", dtype::f32, {4})), i(g, g.input("i", dtype::i32, {4, 4}));
   EXPECT_EQ(support::sentence_of([&] { (void)dropout("drop", x, 1.5); }),
-            "dropout<name, p>(x): p must be from 0 to 1; found f32 [4]");
+            "dropout<name, p>(x): p must be from 0 to 1; found f32 [4] in \"drop\"");
   EXPECT_EQ(support::sentence_of([&] { (void)dropout("drop", i, 0.5); }),
-            "dropout<name, p>(x): x must be floats; cast it; found i32 [4, 4]");
+            "dropout<name, p>(x): x must be floats; cast it; found i32 [4, 4] in \"drop\"");
   EXPECT_EQ(support::sentence_of([&] { (void)batch_norm("bn", x); }),
-            "batch_norm<name>(x): x must be [n, c, ..] with c a number, not a symbol; found f32 [4]");
+            "batch_norm<name>(x): x must be [n, c, ..] with c a number, not a symbol; found f32 [4] in \"bn\"");
 }
 
 }  // namespace

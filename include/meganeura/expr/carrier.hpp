@@ -17,10 +17,6 @@ template <class... Values>
 using all_typed = std::bool_constant<(is_expr<std::remove_cvref_t<Values>> && ...)>;
 template <class... Arguments>
 using some_run_time = std::bool_constant<((value<Arguments> && !is_expr<Arguments>) || ...)>;
-template <class... Arguments>
-all_typed<Arguments...> typed_tag(const Arguments&...);
-template <class... Arguments>
-some_run_time<Arguments...> run_time_tag(const Arguments&...);
 
 template <class T>
 concept axis_like = std::is_convertible_v<T, int>;
@@ -28,6 +24,12 @@ concept axis_like = std::is_convertible_v<T, int>;
 // A layer's name: a text that is a constant, or a literal or a std::string of run time.
 template <class T>
 concept name_like = !value<T> && (std::is_convertible_v<T, const char*> || requires(const T& text) { text.c_str(); });
+
+// Of operands and, if it is named, the layer that is refused.
+template <class... Arguments>
+std::bool_constant<((is_expr<Arguments> || name_like<Arguments>)&&...)> typed_tag(const Arguments&...);
+template <class... Arguments>
+some_run_time<Arguments...> run_time_tag(const Arguments&...);
 
 // What stands where a layer's name belongs. (Clang 14.0 has no `auto` that is a double.)
 struct no_name {
@@ -68,6 +70,8 @@ struct all_found {};
 template <class T>
 auto what_is(const T&)
     -> decltype(found_with<T>(std::make_index_sequence<static_cast<std::size_t>(T::facts().shape.rank)>{}));
+template <class T, name_like Name>
+auto what_is(const T& operand, const Name&) -> decltype(what_is(operand));
 template <class... T>
 all_found<decltype(what_is(std::declval<T>()))...> what_is(const T&...);
 template <bool Holds, class Found>
@@ -96,18 +100,32 @@ template <class T>
 constexpr facts shown_facts(const T& argument) {
   if constexpr (value<T>) {
     return argument.facts();
+  } else if constexpr (name_like<T>) {
+    return {.kind = primitive::call};
   } else {
     return {.kind = primitive::constant, .value = static_cast<double>(argument)};
+  }
+}
+
+constexpr const char* name_among() { return nullptr; }
+template <class First, class... Others>
+constexpr const char* name_among(const First& first, const Others&... others) {
+  if constexpr (!name_like<First>) {
+    return name_among(others...);
+  } else if constexpr (std::is_convertible_v<First, const char*>) {
+    return first;
+  } else {
+    return first.c_str();
   }
 }
 
 // Ends in error(invalid_argument), or in a compiler's error where a body is being traced.
 template <class... Arguments>
 [[noreturn]] constexpr void refuse(const char* sentence, const Arguments&... arguments) {
-  if constexpr (all_typed<Arguments...>::value) {
+  if constexpr (decltype(typed_tag(arguments...))::value) {
     __builtin_unreachable();  // a static_assert has refused
   } else {
-    carrier_of(arguments...).refuse(sentence, {shown_facts(arguments)...});
+    carrier_of(arguments...).refuse(sentence, {shown_facts(arguments)...}, name_among(arguments...));
   }
 }
 

@@ -4,10 +4,10 @@
 #pragma once
 #pragma GCC system_header
 
-// For a call whose values are named last: a static_assert where they are types, error (invalid_argument) where they are
-// not. MEGANEURA_EXPECT: what follows is done where the rule holds, and the result is the first value where a compiler
-// has said that it does not. MEGANEURA_CHECK, before the others, is of values alone: what follows is done anyway;
-// `shown` is what the compiler prints.
+// For a call whose values are named last, and behind the first of a layer its name: a static_assert where they are
+// types, error (invalid_argument) where they are not. MEGANEURA_EXPECT: what follows is done where the rule holds, and
+// the result is the first value where a compiler has said that it does not. MEGANEURA_CHECK, before the others, is of
+// values alone: what follows is done anyway; `shown` is what the compiler prints.
 #define MEGANEURA_EXPECT(holds, sentence, ...)                                                                        \
   if constexpr (decltype(::meganeura::detail::typed_tag(__VA_ARGS__))::value && !__builtin_constant_p((holds))) {     \
     MEGANEURA_CHECK_CONSTANTS(__builtin_constant_p((holds)))                                                          \
@@ -57,11 +57,12 @@
   MEGANEURA_CHECK(::meganeura::is_integer(::meganeura::detail::common_type(a, b)),                \
                   (!::meganeura::detail::is_float_dtype<::meganeura::detail::common_type(a, b)>), \
                   "meganeura: " call ": operands must be integers; cast them", a, b)
-#define MEGANEURA_EXPECT_FLOATS(call, a) \
-  MEGANEURA_EXPECT(::meganeura::is_float(a.facts().type), "meganeura: " call ": x must be floats; cast it", a)
-#define MEGANEURA_EXPECT_SUMS(call, a)                      \
+#define MEGANEURA_EXPECT_FLOATS(call, a, ...)                                                               \
+  MEGANEURA_EXPECT(::meganeura::is_float(a.facts().type), "meganeura: " call ": x must be floats; cast it", \
+                   a __VA_OPT__(, ) __VA_ARGS__)
+#define MEGANEURA_EXPECT_SUMS(call, a, ...)                 \
   MEGANEURA_EXPECT(::meganeura::holds_sums(a.facts().type), \
-                   "meganeura: " call ": x has 8 bits, too little for a sum; cast it", a)
+                   "meganeura: " call ": x has 8 bits, too little for a sum; cast it", a __VA_OPT__(, ) __VA_ARGS__)
 #define MEGANEURA_EXPECT_KNOWN_AXIS(call, x, axis)                              \
   MEGANEURA_EXPECT((::meganeura::detail::has_places(x.facts().shape, axis, 1)), \
                    "meganeura: " call ": x has no such axis, or its extent is not known", x)

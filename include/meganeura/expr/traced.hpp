@@ -68,7 +68,8 @@ class traced_value {
     return body();
   }
   /// Declared only: where a rule of a layer's own body is broken, the compiler's message shows the sentence.
-  [[noreturn]] void refuse(const char* sentence, std::initializer_list<detail::facts> operands) const;
+  [[noreturn]] void refuse(const char* sentence, std::initializer_list<detail::facts> operands,
+                           const char* layer = nullptr) const;
 
  private:
   traced_body* body_ = nullptr;

@@ -73,7 +73,8 @@ class node_value {
   /// errors: invalid_argument unless this is the result of a layer, a parameter or a state.
   [[nodiscard]] node_value shared() const;
   [[nodiscard]] bool trains() const { return owner().ask_mode() == run_mode::training; }
-  [[noreturn]] void refuse(const char* sentence, std::initializer_list<detail::facts> operands) const;
+  [[noreturn]] void refuse(const char* sentence, std::initializer_list<detail::facts> operands,
+                           const char* layer = nullptr) const;
 
  private:
   friend struct detail::condition;

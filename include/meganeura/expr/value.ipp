@@ -341,15 +341,17 @@ MEGANEURA_INLINE node_value node_value::lifted(const module_body& body) const {
   return detail::lowered_leaf(owner(), body);
 }
 
-MEGANEURA_INLINE void node_value::refuse(const char* sentence, std::initializer_list<detail::facts> operands) const
-    try {
+MEGANEURA_INLINE void node_value::refuse(const char* sentence, std::initializer_list<detail::facts> operands,
+                                         const char* layer) const try {
   std::string found;
   for (const detail::facts& each : operands) {
+    if (each.kind == primitive::call) continue;  // the layer's name
     found += (found.empty() ? "" : ", ") + fmt::format("{} {}", to_string(each.type), detail::shown(each.shape));
   }
   constexpr std::string_view library = "meganeura: ";
   std::string_view text = sentence;
   if (text.starts_with(library)) text.remove_prefix(library.size());
+  if (layer && *layer) found += fmt::format(" in \"{}\"", layer);
   fail(error_category::invalid_argument, "{}; found {}", text, found);
 } catch (...) {
   rethrow_as_error("looking at the operands of a function");

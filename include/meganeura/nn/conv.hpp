@@ -47,13 +47,15 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
 [[nodiscard]] constexpr auto conv2d(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(
       detail::is_geometry(options, 2),
-      "meganeura: conv2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", x)
-  MEGANEURA_EXPECT_FLOATS("conv2d<name, out, options>(x)", x)
+      "meganeura: conv2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", x,
+      name)
+  MEGANEURA_EXPECT_FLOATS("conv2d<name, out, options>(x)", x, name)
   MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options, 2),
-                   "meganeura: conv2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups", x)
+                   "meganeura: conv2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups", x,
+                   name)
   MEGANEURA_EXPECT(detail::has_room(x.facts().shape, options),
                    "meganeura: conv2d<name, out, options>(x): the window must fit into [n, c, h, w] of known h and w",
-                   x)
+                   x, name)
   return detail::layer<layers::conv>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
