@@ -3561,10 +3561,10 @@ struct mnist_data {
 // GCC then does not show how they are expanded, four lines each. Nothing but macros is here.
 #pragma GCC system_header
 
-// For a call whose values are named last: a static_assert where they are types, error (invalid_argument) where they are
-// not. MEGANEURA_EXPECT: what follows is done where the rule holds, and the result is the first value where a compiler
-// has said that it does not. MEGANEURA_CHECK, before the others, is of values alone: what follows is done anyway;
-// `shown` is what the compiler prints.
+// For a call whose values are named last, and behind the first of a layer its name: a static_assert where they are
+// types, error (invalid_argument) where they are not. MEGANEURA_EXPECT: what follows is done where the rule holds, and
+// the result is the first value where a compiler has said that it does not. MEGANEURA_CHECK, before the others, is of
+// values alone: what follows is done anyway; `shown` is what the compiler prints.
 #define MEGANEURA_EXPECT(holds, sentence, ...)                                                                        \
   if constexpr (decltype(::meganeura::detail::typed_tag(__VA_ARGS__))::value && !__builtin_constant_p((holds))) {     \
     MEGANEURA_CHECK_CONSTANTS(__builtin_constant_p((holds)))                                                          \
@@ -3614,11 +3614,12 @@ struct mnist_data {
   MEGANEURA_CHECK(::meganeura::is_integer(::meganeura::detail::common_type(a, b)),                \
                   (!::meganeura::detail::is_float_dtype<::meganeura::detail::common_type(a, b)>), \
                   "meganeura: " call ": operands must be integers; cast them", a, b)
-#define MEGANEURA_EXPECT_FLOATS(call, a) \
-  MEGANEURA_EXPECT(::meganeura::is_float(a.facts().type), "meganeura: " call ": x must be floats; cast it", a)
-#define MEGANEURA_EXPECT_SUMS(call, a)                      \
+#define MEGANEURA_EXPECT_FLOATS(call, a, ...)                                                               \
+  MEGANEURA_EXPECT(::meganeura::is_float(a.facts().type), "meganeura: " call ": x must be floats; cast it", \
+                   a __VA_OPT__(, ) __VA_ARGS__)
+#define MEGANEURA_EXPECT_SUMS(call, a, ...)                 \
   MEGANEURA_EXPECT(::meganeura::holds_sums(a.facts().type), \
-                   "meganeura: " call ": x has 8 bits, too little for a sum; cast it", a)
+                   "meganeura: " call ": x has 8 bits, too little for a sum; cast it", a __VA_OPT__(, ) __VA_ARGS__)
 #define MEGANEURA_EXPECT_KNOWN_AXIS(call, x, axis)                              \
   MEGANEURA_EXPECT((::meganeura::detail::has_places(x.facts().shape, axis, 1)), \
                    "meganeura: " call ": x has no such axis, or its extent is not known", x)
@@ -4341,10 +4342,6 @@ template <class... Values>
 using all_typed = std::bool_constant<(is_expr<std::remove_cvref_t<Values>> && ...)>;
 template <class... Arguments>
 using some_run_time = std::bool_constant<((value<Arguments> && !is_expr<Arguments>) || ...)>;
-template <class... Arguments>
-all_typed<Arguments...> typed_tag(const Arguments&...);
-template <class... Arguments>
-some_run_time<Arguments...> run_time_tag(const Arguments&...);
 
 template <class T>
 concept axis_like = std::is_convertible_v<T, int>;
@@ -4352,6 +4349,12 @@ concept axis_like = std::is_convertible_v<T, int>;
 // A layer's name: a text that is a constant, or a literal or a std::string of run time.
 template <class T>
 concept name_like = !value<T> && (std::is_convertible_v<T, const char*> || requires(const T& text) { text.c_str(); });
+
+// Of operands and, if it is named, the layer that is refused.
+template <class... Arguments>
+std::bool_constant<((is_expr<Arguments> || name_like<Arguments>)&&...)> typed_tag(const Arguments&...);
+template <class... Arguments>
+some_run_time<Arguments...> run_time_tag(const Arguments&...);
 
 // What stands where a layer's name belongs. (Clang 14.0 has no `auto` that is a double.)
 struct no_name {
@@ -4392,6 +4395,8 @@ struct all_found {};
 template <class T>
 auto what_is(const T&)
     -> decltype(found_with<T>(std::make_index_sequence<static_cast<std::size_t>(T::facts().shape.rank)>{}));
+template <class T, name_like Name>
+auto what_is(const T& operand, const Name&) -> decltype(what_is(operand));
 template <class... T>
 all_found<decltype(what_is(std::declval<T>()))...> what_is(const T&...);
 template <bool Holds, class Found>
@@ -4420,18 +4425,32 @@ template <class T>
 constexpr facts shown_facts(const T& argument) {
   if constexpr (value<T>) {
     return argument.facts();
+  } else if constexpr (name_like<T>) {
+    return {.kind = primitive::call};
   } else {
     return {.kind = primitive::constant, .value = static_cast<double>(argument)};
+  }
+}
+
+constexpr const char* name_among() { return nullptr; }
+template <class First, class... Others>
+constexpr const char* name_among(const First& first, const Others&... others) {
+  if constexpr (!name_like<First>) {
+    return name_among(others...);
+  } else if constexpr (std::is_convertible_v<First, const char*>) {
+    return first;
+  } else {
+    return first.c_str();
   }
 }
 
 // Ends in error(invalid_argument), or in a compiler's error where a body is being traced.
 template <class... Arguments>
 [[noreturn]] constexpr void refuse(const char* sentence, const Arguments&... arguments) {
-  if constexpr (all_typed<Arguments...>::value) {
+  if constexpr (decltype(typed_tag(arguments...))::value) {
     __builtin_unreachable();  // a static_assert has refused
   } else {
-    carrier_of(arguments...).refuse(sentence, {shown_facts(arguments)...});
+    carrier_of(arguments...).refuse(sentence, {shown_facts(arguments)...}, name_among(arguments...));
   }
 }
 
@@ -6446,7 +6465,8 @@ class traced_value {
     return body();
   }
   /// Declared only: where a rule of a layer's own body is broken, the compiler's message shows the sentence.
-  [[noreturn]] void refuse(const char* sentence, std::initializer_list<detail::facts> operands) const;
+  [[noreturn]] void refuse(const char* sentence, std::initializer_list<detail::facts> operands,
+                           const char* layer = nullptr) const;
 
  private:
   traced_body* body_ = nullptr;
@@ -7739,10 +7759,10 @@ struct batch_norm {
 template <detail::name_like Name, value A, class Options = fixed<batch_norm_options{}>>
 [[nodiscard]] constexpr auto batch_norm(const Name& name, A x, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_channels(x.facts().shape),
-                   "meganeura: batch_norm<name>(x): x must be [n, c, ..] with c a number, not a symbol", x)
-  MEGANEURA_EXPECT_FLOATS("batch_norm<name>(x)", x)
+                   "meganeura: batch_norm<name>(x): x must be [n, c, ..] with c a number, not a symbol", x, name)
+  MEGANEURA_EXPECT_FLOATS("batch_norm<name>(x)", x, name)
   MEGANEURA_EXPECT(detail::is_sound(options),
-                   "meganeura: batch_norm<name>(x): epsilon must be at least 0, and momentum from 0 to 1", x)
+                   "meganeura: batch_norm<name>(x): epsilon must be at least 0, and momentum from 0 to 1", x, name)
   return detail::layer<layers::batch_norm>(name, x, options);
 }
 template <fixed_string Name, batch_norm_options Options = batch_norm_options{}, value A>
@@ -7894,13 +7914,15 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
 [[nodiscard]] constexpr auto conv2d(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(
       detail::is_geometry(options, 2),
-      "meganeura: conv2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", x)
-  MEGANEURA_EXPECT_FLOATS("conv2d<name, out, options>(x)", x)
+      "meganeura: conv2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", x,
+      name)
+  MEGANEURA_EXPECT_FLOATS("conv2d<name, out, options>(x)", x, name)
   MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options, 2),
-                   "meganeura: conv2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups", x)
+                   "meganeura: conv2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups", x,
+                   name)
   MEGANEURA_EXPECT(detail::has_room(x.facts().shape, options),
                    "meganeura: conv2d<name, out, options>(x): the window must fit into [n, c, h, w] of known h and w",
-                   x)
+                   x, name)
   return detail::layer<layers::conv>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
@@ -7945,8 +7967,8 @@ struct dropout {
 /// errors: "p must be from 0 to 1", "x must be floats".
 template <detail::name_like Name, value A, class P>
 [[nodiscard]] constexpr auto dropout(const Name& name, A x, P p) {
-  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: dropout<name, p>(x): p must be from 0 to 1", x)
-  MEGANEURA_EXPECT_FLOATS("dropout<name, p>(x)", x)
+  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: dropout<name, p>(x): p must be from 0 to 1", x, name)
+  MEGANEURA_EXPECT_FLOATS("dropout<name, p>(x)", x, name)
   return detail::layer<layers::dropout>(name, x, p);
 }
 template <fixed_string Name, detail::number P, value A>
@@ -8228,9 +8250,9 @@ struct linear {
 template <detail::name_like Name, value A, class Out, class Options = fixed<linear_options{}>>
 [[nodiscard]] constexpr auto linear(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_last_extent(x.facts().shape),
-                   "meganeura: linear<name, out>(x): x needs a last extent that is a number, not a symbol", x)
-  MEGANEURA_EXPECT_FLOATS("linear<name, out>(x)", x)
-  MEGANEURA_EXPECT(out >= 1, "meganeura: linear<name, out>(x): out is at least 1", x)
+                   "meganeura: linear<name, out>(x): x needs a last extent that is a number, not a symbol", x, name)
+  MEGANEURA_EXPECT_FLOATS("linear<name, out>(x)", x, name)
+  MEGANEURA_EXPECT(out >= 1, "meganeura: linear<name, out>(x): out is at least 1", x, name)
   return detail::layer<layers::linear>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, linear_options Options = linear_options{}, value A>
@@ -8826,10 +8848,10 @@ template <detail::name_like Name, value A, class Options = fixed<norm_options{}>
 [[nodiscard]] constexpr auto rms_norm(const Name& name, A x, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_last_extents(x.facts().shape, static_cast<norm_options>(options).axes),
                    "meganeura: rms_norm<name>(x): x needs as many last extents as `axes` says, of numbers, not symbols",
-                   x)
-  MEGANEURA_EXPECT_FLOATS("rms_norm<name>(x)", x)
+                   x, name)
+  MEGANEURA_EXPECT_FLOATS("rms_norm<name>(x)", x, name)
   MEGANEURA_EXPECT(static_cast<norm_options>(options).epsilon >= 0,
-                   "meganeura: rms_norm<name>(x): epsilon must be at least 0", x)
+                   "meganeura: rms_norm<name>(x): epsilon must be at least 0", x, name)
   return detail::layer<layers::rms_norm>(name, x, options);
 }
 template <fixed_string Name, norm_options Options = norm_options{}, value A>
@@ -8844,10 +8866,10 @@ template <detail::name_like Name, value A, class Options = fixed<norm_options{}>
 [[nodiscard]] constexpr auto layer_norm(const Name& name, A x, Options options = {}) {
   MEGANEURA_EXPECT(
       detail::has_last_extents(x.facts().shape, static_cast<norm_options>(options).axes),
-      "meganeura: layer_norm<name>(x): x needs as many last extents as `axes` says, of numbers, not symbols", x)
-  MEGANEURA_EXPECT_FLOATS("layer_norm<name>(x)", x)
+      "meganeura: layer_norm<name>(x): x needs as many last extents as `axes` says, of numbers, not symbols", x, name)
+  MEGANEURA_EXPECT_FLOATS("layer_norm<name>(x)", x, name)
   MEGANEURA_EXPECT(static_cast<norm_options>(options).epsilon >= 0,
-                   "meganeura: layer_norm<name>(x): epsilon must be at least 0", x)
+                   "meganeura: layer_norm<name>(x): epsilon must be at least 0", x, name)
   return detail::layer<layers::layer_norm>(name, x, options);
 }
 template <fixed_string Name, norm_options Options = norm_options{}, value A>
@@ -9041,10 +9063,11 @@ struct alpha_dropout {
 template <detail::name_like Name, value A, class Out, class Options = fixed<lora_options{}>>
 [[nodiscard]] constexpr auto lora_linear(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_last_extent(x.facts().shape),
-                   "meganeura: lora_linear<name, out>(x): x needs a last extent that is a number, not a symbol", x)
-  MEGANEURA_EXPECT_FLOATS("lora_linear<name, out>(x)", x)
+                   "meganeura: lora_linear<name, out>(x): x needs a last extent that is a number, not a symbol", x,
+                   name)
+  MEGANEURA_EXPECT_FLOATS("lora_linear<name, out>(x)", x, name)
   MEGANEURA_EXPECT((out >= 1 && lora_options(options).rank >= 1 && lora_options(options).alpha >= 0),
-                   "meganeura: lora_linear<name, out>(x): out and rank are at least 1, and alpha at least 0", x)
+                   "meganeura: lora_linear<name, out>(x): out and rank are at least 1, and alpha at least 0", x, name)
   return detail::layer<layers::lora_linear>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, lora_options Options = lora_options{}, value A>
@@ -9060,8 +9083,8 @@ template <detail::name_like Name, value A, class Squeezed>
   MEGANEURA_EXPECT((x.facts().shape.rank == 4 && x.facts().shape[1].is_static() && squeezed >= 1),
                    "meganeura: squeeze_excite<name, squeezed>(x): x must be [n, c, h, w] with c a number, squeezed at "
                    "least 1",
-                   x)
-  MEGANEURA_EXPECT_FLOATS("squeeze_excite<name, squeezed>(x)", x)
+                   x, name)
+  MEGANEURA_EXPECT_FLOATS("squeeze_excite<name, squeezed>(x)", x, name)
   return detail::layer<layers::squeeze_excite>(name, x, squeezed);
 }
 template <fixed_string Name, std::int64_t Squeezed, value A>
@@ -9093,9 +9116,9 @@ MEGANEURA_UNNAMED(bilinear, "bilinear<name, out>(a, b)")
 /// dropout of whole channels. torch.nn.Dropout1d to 3d. shapes: [n, c, ..], unchanged. source: arXiv 1411.4280.
 template <detail::name_like Name, value A, class P>
 [[nodiscard]] constexpr auto channel_dropout(const Name& name, A x, P p) {
-  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: channel_dropout<name, p>(x): p must be from 0 to 1", x)
-  MEGANEURA_EXPECT(x.facts().shape.rank >= 2, "meganeura: channel_dropout<name, p>(x): x must be [n, c, ..]", x)
-  MEGANEURA_EXPECT_FLOATS("channel_dropout<name, p>(x)", x)
+  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: channel_dropout<name, p>(x): p must be from 0 to 1", x, name)
+  MEGANEURA_EXPECT(x.facts().shape.rank >= 2, "meganeura: channel_dropout<name, p>(x): x must be [n, c, ..]", x, name)
+  MEGANEURA_EXPECT_FLOATS("channel_dropout<name, p>(x)", x, name)
   return detail::layer<layers::channel_dropout>(name, x, p);
 }
 template <fixed_string Name, detail::number P, value A>
@@ -9108,8 +9131,8 @@ MEGANEURA_UNNAMED(channel_dropout, "channel_dropout<name, p>(x)")
 /// torch.nn.AlphaDropout. shapes: unchanged. source: arXiv 1706.02515.
 template <detail::name_like Name, value A, class P>
 [[nodiscard]] constexpr auto alpha_dropout(const Name& name, A x, P p) {
-  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: alpha_dropout<name, p>(x): p must be from 0 to 1", x)
-  MEGANEURA_EXPECT_FLOATS("alpha_dropout<name, p>(x)", x)
+  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: alpha_dropout<name, p>(x): p must be from 0 to 1", x, name)
+  MEGANEURA_EXPECT_FLOATS("alpha_dropout<name, p>(x)", x, name)
   return detail::layer<layers::alpha_dropout>(name, x, p);
 }
 template <fixed_string Name, detail::number P, value A>
@@ -9991,10 +10014,10 @@ struct weight_norm_conv {
 template <detail::name_like Name, value A, class Groups, class Options = fixed<group_norm_options{}>>
 [[nodiscard]] constexpr auto group_norm(const Name& name, A x, Groups groups, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_groups(x.facts().shape, groups),
-                   "meganeura: group_norm<name, groups>(x): x must be [n, c, ..], c a multiple of groups", x)
-  MEGANEURA_EXPECT_FLOATS("group_norm<name, groups>(x)", x)
+                   "meganeura: group_norm<name, groups>(x): x must be [n, c, ..], c a multiple of groups", x, name)
+  MEGANEURA_EXPECT_FLOATS("group_norm<name, groups>(x)", x, name)
   MEGANEURA_EXPECT(group_norm_options(options).epsilon >= 0,
-                   "meganeura: group_norm<name, groups>(x): epsilon must be at least 0", x)
+                   "meganeura: group_norm<name, groups>(x): epsilon must be at least 0", x, name)
   return detail::layer<layers::group_norm>(name, x, groups, options);
 }
 template <fixed_string Name, std::int64_t Groups, group_norm_options Options = group_norm_options{}, value A>
@@ -10009,10 +10032,10 @@ template <detail::name_like Name, value A, class Options = fixed<group_norm_opti
 [[nodiscard]] constexpr auto instance_norm(const Name& name, A x, Options options = {}) {
   MEGANEURA_EXPECT((x.facts().shape.rank >= 3 && x.facts().shape[1].is_static()),
                    "meganeura: instance_norm<name>(x): x must be [n, c, ..] with c a number and at least one axis more",
-                   x)
-  MEGANEURA_EXPECT_FLOATS("instance_norm<name>(x)", x)
+                   x, name)
+  MEGANEURA_EXPECT_FLOATS("instance_norm<name>(x)", x, name)
   MEGANEURA_EXPECT(group_norm_options(options).epsilon >= 0,
-                   "meganeura: instance_norm<name>(x): epsilon must be at least 0", x)
+                   "meganeura: instance_norm<name>(x): epsilon must be at least 0", x, name)
   if constexpr (detail::all_typed<A>::value) {
     return detail::layer<layers::group_norm>(name, x, c<A::facts().shape[1].coefficient>, options);
   } else {
@@ -10060,9 +10083,9 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<line
 [[nodiscard]] constexpr auto weight_norm_linear(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_last_extent(x.facts().shape),
                    "meganeura: weight_norm_linear<name, out>(x): x needs a last extent that is a number, not a symbol",
-                   x)
-  MEGANEURA_EXPECT_FLOATS("weight_norm_linear<name, out>(x)", x)
-  MEGANEURA_EXPECT(out >= 1, "meganeura: weight_norm_linear<name, out>(x): out is at least 1", x)
+                   x, name)
+  MEGANEURA_EXPECT_FLOATS("weight_norm_linear<name, out>(x)", x, name)
+  MEGANEURA_EXPECT(out >= 1, "meganeura: weight_norm_linear<name, out>(x): out is at least 1", x, name)
   return detail::layer<layers::weight_norm_linear>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, linear_options Options = linear_options{}, value A>
@@ -10082,9 +10105,10 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
       "meganeura: weight_norm_conv<name, out, options>(x): x must be [n, c, ..] of one to three axes more, "
       "c and out multiples of groups; kernel, stride, dilation and groups are at least 1",
       x)
-  MEGANEURA_EXPECT_FLOATS("weight_norm_conv<name, out, options>(x)", x)
+  MEGANEURA_EXPECT_FLOATS("weight_norm_conv<name, out, options>(x)", x, name)
   MEGANEURA_EXPECT(detail::has_room(x.facts().shape, options),
-                   "meganeura: weight_norm_conv<name, out, options>(x): the window must fit into x's known extents", x)
+                   "meganeura: weight_norm_conv<name, out, options>(x): the window must fit into x's known extents", x,
+                   name)
   return detail::layer<layers::weight_norm_conv>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
@@ -10801,12 +10825,14 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
 [[nodiscard]] constexpr auto conv1d(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(
       detail::is_geometry(options, 1),
-      "meganeura: conv1d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", x)
-  MEGANEURA_EXPECT_FLOATS("conv1d<name, out, options>(x)", x)
+      "meganeura: conv1d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", x,
+      name)
+  MEGANEURA_EXPECT_FLOATS("conv1d<name, out, options>(x)", x, name)
   MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options, 1),
-                   "meganeura: conv1d<name, out, options>(x): x must be [n, c, w], c and out multiples of groups", x)
+                   "meganeura: conv1d<name, out, options>(x): x must be [n, c, w], c and out multiples of groups", x,
+                   name)
   MEGANEURA_EXPECT(detail::has_room(x.facts().shape, options),
-                   "meganeura: conv1d<name, out, options>(x): the window must fit into [n, c, w] of known w", x)
+                   "meganeura: conv1d<name, out, options>(x): the window must fit into [n, c, w] of known w", x, name)
   return detail::layer<layers::conv>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
@@ -10822,14 +10848,14 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
                    "meganeura: conv3d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, "
                    "padding 0, each one "
                    "number or three",
-                   x)
-  MEGANEURA_EXPECT_FLOATS("conv3d<name, out, options>(x)", x)
+                   x, name)
+  MEGANEURA_EXPECT_FLOATS("conv3d<name, out, options>(x)", x, name)
   MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options, 3),
                    "meganeura: conv3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups",
-                   x)
+                   x, name)
   MEGANEURA_EXPECT(
       detail::has_room(x.facts().shape, options),
-      "meganeura: conv3d<name, out, options>(x): the window must fit into [n, c, d, h, w] of known d, h and w", x)
+      "meganeura: conv3d<name, out, options>(x): the window must fit into [n, c, d, h, w] of known d, h and w", x, name)
   return detail::layer<layers::conv>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
@@ -10848,15 +10874,15 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
       detail::is_geometry(detail::adjoint_of(options), 1),
       "meganeura: conv_transpose1d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding "
       "0",
-      x)
-  MEGANEURA_EXPECT_FLOATS("conv_transpose1d<name, out, options>(x)", x)
+      x, name)
+  MEGANEURA_EXPECT_FLOATS("conv_transpose1d<name, out, options>(x)", x, name)
   MEGANEURA_EXPECT(
       detail::fits_groups(x.facts().shape, out, detail::adjoint_of(options), 1),
-      "meganeura: conv_transpose1d<name, out, options>(x): x must be [n, c, w], c and out multiples of groups", x)
+      "meganeura: conv_transpose1d<name, out, options>(x): x must be [n, c, w], c and out multiples of groups", x, name)
   MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 1),
                    "meganeura: conv_transpose1d<name, out, options>(x): extents of x must be known, the result's at "
                    "least 1, and output_padding is less than the stride or the dilation",
-                   x)
+                   x, name)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = conv_transpose_options{}, value A>
@@ -10872,15 +10898,16 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
       detail::is_geometry(detail::adjoint_of(options), 2),
       "meganeura: conv_transpose2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding "
       "0",
-      x)
-  MEGANEURA_EXPECT_FLOATS("conv_transpose2d<name, out, options>(x)", x)
+      x, name)
+  MEGANEURA_EXPECT_FLOATS("conv_transpose2d<name, out, options>(x)", x, name)
   MEGANEURA_EXPECT(
       detail::fits_groups(x.facts().shape, out, detail::adjoint_of(options), 2),
-      "meganeura: conv_transpose2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups", x)
+      "meganeura: conv_transpose2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups", x,
+      name)
   MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 2),
                    "meganeura: conv_transpose2d<name, out, options>(x): extents of x must be known, the result's at "
                    "least 1, and output_padding is less than the stride or the dilation",
-                   x)
+                   x, name)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = conv_transpose_options{}, value A>
@@ -10896,15 +10923,16 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
       detail::is_geometry(detail::adjoint_of(options), 3),
       "meganeura: conv_transpose3d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding "
       "0, each one number or three",
-      x)
-  MEGANEURA_EXPECT_FLOATS("conv_transpose3d<name, out, options>(x)", x)
+      x, name)
+  MEGANEURA_EXPECT_FLOATS("conv_transpose3d<name, out, options>(x)", x, name)
   MEGANEURA_EXPECT(
       detail::fits_groups(x.facts().shape, out, detail::adjoint_of(options), 3),
-      "meganeura: conv_transpose3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups", x)
+      "meganeura: conv_transpose3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups", x,
+      name)
   MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 3),
                    "meganeura: conv_transpose3d<name, out, options>(x): extents of x must be known, the result's at "
                    "least 1, and output_padding is less than the stride or the dilation",
-                   x)
+                   x, name)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = conv_transpose_options{}, value A>
@@ -13156,9 +13184,9 @@ struct rrelu {
 /// must not be above high".
 template <detail::name_like Name, value A, class Low, class High>
 [[nodiscard]] constexpr auto rrelu(const Name& name, A x, Low low, High high) {
-  MEGANEURA_EXPECT_FLOATS("rrelu<name, low, high>(x)", x)
+  MEGANEURA_EXPECT_FLOATS("rrelu<name, low, high>(x)", x, name)
   MEGANEURA_EXPECT(detail::number(low).value <= detail::number(high).value,
-                   "meganeura: rrelu<name, low, high>(x): low must not be above high", x)
+                   "meganeura: rrelu<name, low, high>(x): low must not be above high", x, name)
   return detail::layer<layers::rrelu>(name, x, low, high);
 }
 template <fixed_string Name, detail::number Low = 0.125, detail::number High = 1.0 / 3, value A>
@@ -13999,10 +14027,11 @@ template <int Axis = -1, value A>
 /// temperature must be above 0". source: arXiv 1611.01144; torch.nn.functional.gumbel_softmax has noise always.
 template <detail::name_like Name, value A, detail::axis_like Axis, class Options>
 [[nodiscard]] constexpr auto gumbel_softmax(const Name& name, A x, Axis axis, Options options) {
-  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: gumbel_softmax<name, axis>(x): x has no such axis", x)
-  MEGANEURA_EXPECT_FLOATS("gumbel_softmax<name, axis>(x)", x)
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: gumbel_softmax<name, axis>(x): x has no such axis", x,
+                   name)
+  MEGANEURA_EXPECT_FLOATS("gumbel_softmax<name, axis>(x)", x, name)
   MEGANEURA_EXPECT(gumbel_options(options).temperature > 0,
-                   "meganeura: gumbel_softmax<name, axis>(x): the temperature must be above 0", x)
+                   "meganeura: gumbel_softmax<name, axis>(x): the temperature must be above 0", x, name)
   return detail::layer<layers::gumbel_softmax>(name, x, axis, options);
 }
 template <fixed_string Name, int Axis = -1, gumbel_options Options = gumbel_options{}, value A>
@@ -18301,7 +18330,8 @@ class node_value {
   /// errors: invalid_argument unless this is the result of a layer, a parameter or a state.
   [[nodiscard]] node_value shared() const;
   [[nodiscard]] bool trains() const { return owner().ask_mode() == run_mode::training; }
-  [[noreturn]] void refuse(const char* sentence, std::initializer_list<detail::facts> operands) const;
+  [[noreturn]] void refuse(const char* sentence, std::initializer_list<detail::facts> operands,
+                           const char* layer = nullptr) const;
 
  private:
   friend struct detail::condition;
@@ -27604,6 +27634,12 @@ template <class GroupOf>
                        [&](int axis) { return group_of(product, axis); });
 }
 
+/// Whether the eight invocations of a software device's subgroup, of which each has so many of n columns, all multiply
+/// the same rows of the left operand, so that each loads its share of them.
+[[nodiscard]] constexpr bool shares_rows(std::int64_t n, std::int64_t columns, const device_profile& device) {
+  return device.subgroup_shuffle && device.subgroup_size == 8 && 4 * columns < n;
+}
+
 /// One axis of a product, as an operand is read along it.
 struct strided_extent {
   std::int64_t extent = 1, stride = 0;
@@ -29737,15 +29773,20 @@ MEGANEURA_INLINE node_value node_value::lifted(const module_body& body) const {
   return detail::lowered_leaf(owner(), body);
 }
 
-MEGANEURA_INLINE void node_value::refuse(const char* sentence, std::initializer_list<detail::facts> operands) const
-    try {
+MEGANEURA_INLINE void node_value::refuse(const char* sentence, std::initializer_list<detail::facts> operands,
+                                         const char* layer) const try {
   std::string found;
   for (const detail::facts& each : operands) {
+    if (each.kind == primitive::call) continue;  // the layer's name
     found += (found.empty() ? "" : ", ") + fmt::format("{} {}", to_string(each.type), detail::shown(each.shape));
   }
   constexpr std::string_view library = "meganeura: ";
   std::string_view text = sentence;
   if (text.starts_with(library)) text.remove_prefix(library.size());
+  if (layer && *layer) {
+    const std::string around = owner().paths().text(owner().scope_path());
+    found += fmt::format(" in \"{}{}{}\"", around, around.empty() ? "" : ".", layer);
+  }
   fail(error_category::invalid_argument, "{}; found {}", text, found);
 } catch (...) {
   rethrow_as_error("looking at the operands of a function");
@@ -45458,11 +45499,17 @@ MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, en
   const double extra =
       epilogue_cost(g, id, finish ? *finish : product.finish, product.space, product.k_axes, device, bytes);
   kernel_time sums = product_time(product, device);
-  // Of operands that are no texels each invocation loads every number by itself: 1.7 GFLOP/s for 13.7 on lavapipe.
-  constexpr double without_texels = 8, across_texels = 1.5;
+  // Of operands that are no texels each invocation loads every number by itself: 1.7 GFLOP/s for 13.7 on lavapipe; of
+  // rows that are shared each loads a few.
+  constexpr double without_texels = 8, across_texels = 1.5, of_shared_rows = 1.5;
   if (device.prefers_texel_buffers) {
-    const four_reads read = std::min(fusion::four_reads_of(product, false), fusion::four_reads_of(product, true));
-    const double longer = read == four_reads::none ? without_texels : read == four_reads::across ? across_texels : 1;
+    const four_reads left = fusion::four_reads_of(product, false), right = fusion::four_reads_of(product, true);
+    const bool shares = left == four_reads::none && shares_rows(extents_of(product).n, 4, device);
+    const four_reads read = shares ? right : std::min(left, right);
+    const double longer = (read == four_reads::none     ? without_texels
+                           : read == four_reads::across ? across_texels
+                                                        : 1) *
+                          (shares ? of_shared_rows : 1);
     sums.alone *= longer, sums.busy *= longer;
   }
   // Of such operands half is read and nothing looked at or rounded: 128x576x1536 took 9.7 us for 10.8, 128x1536x576
@@ -50778,7 +50825,8 @@ struct matmul_schedule {
   friend bool operator==(const matmul_schedule&, const matmul_schedule&) = default;
 };
 
-/// Whether registers can read both operands as groups of four f32: each has unit stride along one axis whose extent is
+/// Whether registers can read both operands as groups of four f32, as texels they must where no rows are shared
+/// (fusion::shares_rows), else b alone: each has unit stride along one axis whose extent is
 /// a multiple of 4, and its other strides and its offset are such multiples.
 /// Neither may hold more texels than the device views at once.
 [[nodiscard]] bool matmul_fits_texels(const matmul_problem& problem, const device_profile& device);
@@ -50804,6 +50852,14 @@ namespace detail {
 [[nodiscard]] matmul_operand plan_operand(const matmul_problem& problem, bool is_a);
 /// The same as texels, of which groups of four need but be contiguous.
 [[nodiscard]] matmul_operand plan_texels(const matmul_problem& problem, bool is_a);
+[[nodiscard]] bool fits_texels(const matmul_problem& problem, bool is_a, const device_profile& device);
+
+/// Of the eight invocations of the registers tier those that lie along n: all, unless n is too short for that.
+[[nodiscard]] inline std::uint32_t lanes_along_n(const matmul_schedule& s, std::uint32_t n) {
+  std::uint32_t lanes = 1;
+  while (lanes < s.invocations() / s.slices && lanes * s.thread_n < n) lanes *= 2;
+  return lanes;
+}
 
 /// Neighbouring terms that an invocation of the vectors tier takes at once.
 [[nodiscard]] std::uint32_t terms_at_once(const matmul_operand& a, const matmul_operand& b);
@@ -58746,12 +58802,13 @@ MEGANEURA_INLINE kernel_dispatch make_simple_matmul(const matmul_problem& proble
 
 }  // namespace detail
 
+MEGANEURA_INLINE bool detail::fits_texels(const matmul_problem& problem, bool is_a, const device_profile& device) {
+  const matmul_operand plan = plan_texels(problem, is_a);
+  return plan.width == 4 && (span_of(plan) + 3) / 4 <= device.max_texel_elements;
+}
+
 MEGANEURA_INLINE bool matmul_fits_texels(const matmul_problem& problem, const device_profile& device) {
-  for (const bool is_a : {true, false}) {
-    const detail::matmul_operand plan = detail::plan_texels(problem, is_a);
-    if (plan.width != 4 || (detail::span_of(plan) + 3) / 4 > device.max_texel_elements) return false;
-  }
-  return true;
+  return detail::fits_texels(problem, true, device) && detail::fits_texels(problem, false, device);
 }
 
 MEGANEURA_INLINE void detail::check_extents(const matmul_problem& problem) {
@@ -58880,21 +58937,28 @@ MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const device_pro
                                                                 const matmul_problem& problem) {
   std::vector<matmul_schedule> found;
   if (device.prefers_texel_buffers) {
-    const bool texels = matmul_fits_texels(problem, device);
     // A software device compiles a kernel at its first dispatch, for 100, 190, 350 and 800 ms at 4x4, 8x4, 8x8 and 16x8
-    // results an invocation; the last is no faster than 8x8, and what small products gain never earns that back.
+    // results an invocation; what small products gain never earns that back.
     const auto add = [&](std::uint32_t rows, std::uint32_t columns, bool as_texels) {
       found.push_back({matmul_tier::registers, 0, 0, 4, rows, columns, 1, 1, as_texels});
     };
-    const std::uint64_t work =
-        extent_of(problem.batch) * extent_of(problem.m) * extent_of(problem.n) * extent_of(problem.k);
+    const auto m = static_cast<std::uint32_t>(extent_of(problem.m)),
+               n = static_cast<std::uint32_t>(extent_of(problem.n));
+    const bool left = detail::fits_texels(problem, true, device), right = detail::fits_texels(problem, false, device);
+    const auto shares = [&](std::uint32_t columns) { return fusion::shares_rows(n, columns, device); };
+    const auto texels = [&](std::uint32_t columns) { return right && (left || shares(columns)); };
+    const std::uint64_t work = extent_of(problem.batch) * m * n * extent_of(problem.k);
     if (work < std::uint64_t{1} << 15)
       found.push_back({});
     else if (work < std::uint64_t{1} << 22)
-      add(work < std::uint64_t{1} << 20 ? 4 : 8, 4, texels);
-    for (const std::uint32_t rows : {8u, 4u}) {
-      add(rows, 8, texels);
-      if (texels) add(rows, 8, false);
+      add(work < std::uint64_t{1} << 20 ? 4 : 8, 4, texels(4));
+    // For four values of k two loads of sixteen rows of a and four of four columns of b: no other shape of as many
+    // results needs so few.
+    constexpr std::uint32_t rows = 16;
+    if (right && shares(4) && 8 * rows * ceil_div(m, rows) <= 9 * m) add(rows, 4, true);
+    for (const std::uint32_t fewer : {8u, 4u}) {
+      add(fewer, 8, texels(8));
+      if (texels(8)) add(fewer, 8, false);
     }
     return found;
   }
@@ -58960,13 +59024,11 @@ MEGANEURA_INLINE kernel_dispatch make_best_matmul(const matmul_problem& problem,
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
-// Rows of one operand that an invocation multiplies, read four elements at a time. A software rasteriser turns a
-// storage buffer load into one bounds-checked scalar load a lane, a texel fetch into one 16-byte load and a
-// transposition.
-class register_operand {
+// How its elements are loaded. A software rasteriser turns a storage buffer load into one bounds-checked scalar load a
+// lane, a texel fetch into one 16-byte load and a transposition.
+class element_loads {
  public:
-  register_operand(spirv::kernel& k, const matmul_operand& plan, bool texels, std::string_view name, std::uint32_t rows)
-      : plan_(plan), rows_(rows) {
+  element_loads(spirv::kernel& k, const matmul_operand& plan, bool texels, std::string_view name) : plan_(plan) {
     if (texels)
       texels_ = k.texels(name);
     else
@@ -58974,128 +59036,143 @@ class register_operand {
     if (!texels && plan.width == 4) fours_ = k.view<spirv::f32x4>(*buffer_);
   }
 
-  // The lanes of a subgroup, all of whom multiply the same rows: each loads its share, and the others have it from there.
-  void share(spirv::kernel& k, const spirv::u32& lane, std::uint32_t lanes) {
-    owner_ = &k, lane_ = lane, lanes_ = lanes;
+  [[nodiscard]] const matmul_operand& plan() const { return plan_; }
+  [[nodiscard]] bool reads_rows() const { return plan_.width == 4 && !plan_.along_k; }
+  [[nodiscard]] spirv::f32 one(const spirv::u32& offset) const { return buffer_->load(offset); }
+  [[nodiscard]] spirv::f32x4 four(const spirv::u32& offset) const {
+    using namespace spirv;
+    if (plan_.is_aligned) return texels_ ? texels_->load(offset >> 2u) : fours_->load(offset >> 2u);
+    const u32 first = offset >> 2u, last(static_cast<std::uint32_t>((span_of(plan_) - 1) / 4));
+    return four_across(texels_->load(first), texels_->load(min(first + 1u, last)), offset);
   }
+
+ private:
+  matmul_operand plan_;
+  std::optional<spirv::texel_buffer> texels_;
+  std::optional<spirv::memory<spirv::f32>> buffer_;
+  std::optional<spirv::memory<spirv::f32x4>> fours_;
+};
+
+// [j][r]: row r at the j-th of some neighbouring values of k.
+using operand_values = std::vector<std::vector<spirv::f32>>;
+
+// Rows of one operand that an invocation multiplies, read four elements at a time.
+class register_operand {
+ public:
+  register_operand(element_loads from, std::uint32_t rows) : from_(std::move(from)), rows_(rows) {}
 
   /// `group_rows`: of all invocations of a workgroup, which reach past the last row where they do not divide the rows.
   void place(const spirv::u32& batch, const spirv::u32& first_row, std::uint32_t group_rows) {
-    const spirv::u32 base = offset_of(plan_.batch, batch) + plan_.offset;
-    if (owner_) {
-      // items: rows, or fours of rows by k
-      const std::uint32_t fours = rows_ / 4;
-      if (reads_rows()) {
-        spirv::u32 row = first_row + *lane_ % fours * 4u;
-        if (plan_.row_count % group_rows != 0) row = min(row, spirv::u32(plan_.row_count - 4));
-        bases_.push_back(base + offset_of(plan_.rows, row));
-      } else {
-        for (std::uint32_t r = 0; r < rows_; r += lanes_) {
-          spirv::u32 row = first_row + r + (rows_ < lanes_ ? *lane_ % rows_ : *lane_);
-          if (plan_.row_count % group_rows != 0) row = min(row, spirv::u32(plan_.row_count - 1));
-          bases_.push_back(base + offset_of(plan_.rows, row));
-        }
-      }
-      return;
-    }
-    const std::uint32_t step = reads_rows() ? 4 : 1;
+    const matmul_operand& plan = from_.plan();
+    const spirv::u32 base = offset_of(plan.batch, batch) + plan.offset;
+    const std::uint32_t step = from_.reads_rows() ? 4 : 1;
     for (std::uint32_t r = 0; r < rows_; r += step) {
       spirv::u32 row = first_row + r;
-      if (plan_.row_count % group_rows != 0) row = min(row, spirv::u32(plan_.row_count - step));
-      bases_.push_back(base + offset_of(plan_.rows, row));
+      if (plan.row_count % group_rows != 0) row = min(row, spirv::u32(plan.row_count - step));
+      bases_.push_back(base + offset_of(plan.rows, row));
     }
   }
 
-  /// result[j][r]: row r at first_k + j, for `count` (1 or 4) values of k.
-  [[nodiscard]] std::vector<std::vector<spirv::f32>> read(const spirv::u32& first_k, std::uint32_t count) const {
-    std::vector<std::vector<spirv::f32>> result(count);
-    if (owner_) return read_shared(first_k, count);
-    if (plan_.width == 4 && plan_.along_k) {
-      const spirv::u32 along = offset_of(plan_.k, first_k);
+  /// Of `count` (1 or 4) values of k.
+  [[nodiscard]] operand_values read(const spirv::u32& first_k, std::uint32_t count) const {
+    const matmul_operand& plan = from_.plan();
+    operand_values result(count);
+    if (plan.width == 4 && plan.along_k) {
+      const spirv::u32 along = offset_of(plan.k, first_k);
       for (const spirv::u32& base : bases_) {
-        const spirv::f32x4 four = load_four(base + along);
+        const spirv::f32x4 four = from_.four(base + along);
         for (std::uint32_t j = 0; j < count; ++j) result[j].push_back(four[j]);
       }
       return result;
     }
     for (std::uint32_t j = 0; j < count; ++j) {
-      const spirv::u32 along = offset_of(plan_.k, first_k + j);
+      const spirv::u32 along = offset_of(plan.k, first_k + j);
       for (const spirv::u32& base : bases_) append(result[j], base + along);
     }
     return result;
   }
 
-  [[nodiscard]] spirv::f32 of_lane(const spirv::f32& x, std::uint32_t lane) const {
-    static const bool shuffle = std::getenv("SHUF") != nullptr;
-    return shuffle ? owner_->subgroup_shuffle(x, spirv::u32(lane)) : owner_->subgroup_broadcast(x, lane);
+ private:
+  void append(std::vector<spirv::f32>& to, const spirv::u32& offset) const {
+    if (!from_.reads_rows()) return to.push_back(from_.one(offset));
+    const spirv::f32x4 four = from_.four(offset);
+    for (std::uint32_t i = 0; i < 4; ++i) to.push_back(four[i]);
   }
-  [[nodiscard]] std::vector<std::vector<spirv::f32>> read_shared(const spirv::u32& first_k, std::uint32_t count) const {
-    std::vector<std::vector<spirv::f32>> result(count);
-    if (reads_rows()) {
-      const std::uint32_t fours = rows_ / 4, at_once = std::min(count, std::max(1u, lanes_ / fours));
-      for (std::uint32_t j = 0; j < count; j += at_once) {
-        const spirv::u32 kk = at_once == 1 ? first_k + j : first_k + j + *lane_ / fours % at_once;
-        const spirv::f32x4 four = load_four(bases_[0] + offset_of(plan_.k, kk));
-        for (std::uint32_t i = 0; i < at_once; ++i)
-          for (std::uint32_t r = 0; r < rows_; ++r) result[j + i].push_back(of_lane(four[r % 4], i * fours + r / 4));
+
+  element_loads from_;
+  std::uint32_t rows_;
+  std::vector<spirv::u32> bases_;
+};
+
+// The same of rows that all lanes of a subgroup multiply: each lane loads its share, and the others have it from there.
+// A load is one of every lane anyway, of which eight would be of the same texel.
+class shared_operand {
+ public:
+  shared_operand(spirv::kernel& k, element_loads from, std::uint32_t rows, const spirv::u32& lane, std::uint32_t lanes)
+      : k_(k), from_(std::move(from)), rows_(rows), lane_(lane), lanes_(lanes) {}
+
+  void place(const spirv::u32& batch, const spirv::u32& first_row, std::uint32_t group_rows) {
+    const matmul_operand& plan = from_.plan();
+    const spirv::u32 base = offset_of(plan.batch, batch) + plan.offset;
+    const std::uint32_t step = from_.reads_rows() ? 4 : 1;  // rows of a load
+    const std::uint32_t once = std::min(lanes_, rows_ / step);
+    for (std::uint32_t r = 0; r < rows_; r += once * step) {
+      spirv::u32 row = first_row + r + lane_ % once * step;
+      if (plan.row_count % group_rows != 0) row = min(row, spirv::u32(plan.row_count - step));
+      bases_.push_back(base + offset_of(plan.rows, row));
+    }
+  }
+
+  [[nodiscard]] operand_values read(const spirv::u32& first_k, std::uint32_t count) const {
+    const matmul_operand& plan = from_.plan();
+    operand_values result(count);
+    if (from_.reads_rows()) {  // lanes have fours of rows, and behind these further values of k
+      const std::uint32_t fours = rows_ / 4, once = std::min(count, std::max(1u, lanes_ / fours));
+      for (std::uint32_t first = 0; first < count; first += once) {
+        const spirv::u32 along = offset_of(plan.k, first_k + first + lane_ / fours % once);
+        for (const spirv::u32& base : bases_) {
+          const spirv::f32x4 four = from_.four(base + along);
+          for (std::uint32_t j = 0; j < once; ++j) {
+            for (std::uint32_t r = 0; r < std::min(rows_, 4 * lanes_); ++r)
+              result[first + j].push_back(of_lane(four[r % 4], j * fours + r / 4));
+          }
+        }
       }
       return result;
     }
-    for (std::size_t b = 0; b < bases_.size(); ++b) {
-      const std::uint32_t here = std::min(lanes_, rows_ - static_cast<std::uint32_t>(b) * lanes_);
-      if (plan_.width == 4) {
-        const spirv::f32x4 four = load_four(bases_[b] + offset_of(plan_.k, first_k));
-        for (std::uint32_t j = 0; j < count; ++j)
-          for (std::uint32_t r = 0; r < here; ++r) result[j].push_back(of_lane(four[j], r));
-      } else {
-        for (std::uint32_t j = 0; j < count; ++j) {
-          const spirv::f32 one = buffer_->load(bases_[b] + offset_of(plan_.k, first_k + j));
-          for (std::uint32_t r = 0; r < here; ++r) result[j].push_back(of_lane(one, r));
-        }
+    for (const spirv::u32& base : bases_) {
+      std::optional<spirv::f32x4> four;
+      if (plan.width == 4) four = from_.four(base + offset_of(plan.k, first_k));
+      for (std::uint32_t j = 0; j < count; ++j) {
+        const spirv::f32 mine = four ? (*four)[j] : from_.one(base + offset_of(plan.k, first_k + j));
+        for (std::uint32_t r = 0; r < std::min(rows_, lanes_); ++r) result[j].push_back(of_lane(mine, r));
       }
     }
     return result;
   }
 
  private:
-  // Of two texels.
-  [[nodiscard]] spirv::f32x4 load_across(const spirv::u32& offset) const {
-    using namespace spirv;
-    const u32 first = offset >> 2u, last(static_cast<std::uint32_t>((span_of(plan_) - 1) / 4));
-    return four_across(texels_->load(first), texels_->load(min(first + 1u, last)), offset);
-  }
-  [[nodiscard]] bool reads_rows() const { return plan_.width == 4 && !plan_.along_k; }
-
-  void append(std::vector<spirv::f32>& to, const spirv::u32& offset) const {
-    if (!reads_rows()) return to.push_back(buffer_->load(offset));
-    const spirv::f32x4 four = load_four(offset);
-    for (std::uint32_t i = 0; i < 4; ++i) to.push_back(four[i]);
+  // Mesa 22.3.6 makes one move of this, and a search for the first lane of a broadcast.
+  [[nodiscard]] spirv::f32 of_lane(const spirv::f32& x, std::uint32_t lane) const {
+    return k_.subgroup_shuffle(x, spirv::u32(lane));
   }
 
-  [[nodiscard]] spirv::f32x4 load_four(const spirv::u32& offset) const {
-    if (!plan_.is_aligned) return load_across(offset);
-    return texels_ ? texels_->load(offset >> 2u) : fours_->load(offset >> 2u);
-  }
-
-  matmul_operand plan_;
+  spirv::kernel& k_;
+  element_loads from_;
   std::uint32_t rows_;
-  std::optional<spirv::texel_buffer> texels_;
-  std::optional<spirv::memory<spirv::f32>> buffer_;
-  std::optional<spirv::memory<spirv::f32x4>> fours_;
+  spirv::u32 lane_;
+  std::uint32_t lanes_;
   std::vector<spirv::u32> bases_;
-  spirv::kernel* owner_ = nullptr;
-  std::optional<spirv::u32> lane_;
-  std::uint32_t lanes_ = 1;
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
-inline void multiply_step(const register_operand& left, const register_operand& right, const spirv::u32& first_k,
-                          std::uint32_t count, const matmul_schedule& s, std::vector<spirv::f32>& total) {
-  const auto a = left.read(first_k, count);
-  const auto b = right.read(first_k, count);
+template <class Left>
+void multiply_step(const Left& left, const register_operand& right, const spirv::u32& first_k, std::uint32_t count,
+                   const matmul_schedule& s, std::vector<spirv::f32>& total) {
+  const operand_values a = left.read(first_k, count), b = right.read(first_k, count);
   for (std::uint32_t kk = 0; kk < count; ++kk) {
     for (std::uint32_t i = 0; i < s.thread_m; ++i) {
       for (std::uint32_t j = 0; j < s.thread_n; ++j) {
@@ -59106,9 +59183,9 @@ inline void multiply_step(const register_operand& left, const register_operand& 
   }
 }
 
-inline void accumulate_rows(spirv::kernel& k, const register_operand& left, const register_operand& right,
-                            const matmul_schedule& s, std::uint32_t k_count, const spirv::u32& slice,
-                            const std::vector<spirv::var<spirv::f32>>& sums) {
+template <class Left>
+void accumulate_rows(spirv::kernel& k, const Left& left, const register_operand& right, const matmul_schedule& s,
+                     std::uint32_t k_count, const spirv::u32& slice, const std::vector<spirv::var<spirv::f32>>& sums) {
   const auto step = [&](const spirv::u32& first_k, std::uint32_t count) {
     std::vector<spirv::f32> total;
     for (const auto& sum : sums) total.push_back(sum.load());
@@ -59127,10 +59204,12 @@ inline void accumulate_rows(spirv::kernel& k, const register_operand& left, cons
 MEGANEURA_INLINE kernel_dispatch make_register_matmul(const matmul_problem& problem, const matmul_schedule& s,
                                                       const device_profile& device) {
   using namespace spirv;
-  const auto plan = s.texels ? plan_texels : plan_operand;
-  const matmul_operand a_plan = plan(problem, true), b_plan = plan(problem, false);
+  const bool shares = fusion::shares_rows(static_cast<std::int64_t>(extent_of(problem.n)), s.thread_n, device);
+  const bool a_texels = s.texels && (!shares || fits_texels(problem, true, device));
+  const matmul_operand a_plan = a_texels ? plan_texels(problem, true) : plan_operand(problem, true);
+  const matmul_operand b_plan = s.texels ? plan_texels(problem, false) : plan_operand(problem, false);
   const matmul_result out_plan = plan_result(problem);
-  if (s.texels && (a_plan.width != 4 || b_plan.width != 4)) {
+  if (s.texels && ((a_texels && a_plan.width != 4) || b_plan.width != 4)) {
     fail(error_category::invalid_argument,
          "matmul schedule '{}' needs operands readable as groups of four; use texels = false", s.label());
   }
@@ -59139,15 +59218,12 @@ MEGANEURA_INLINE kernel_dispatch make_register_matmul(const matmul_problem& prob
   }
   const std::uint32_t m_count = a_plan.row_count;
   const std::uint32_t n_count = b_plan.row_count;
-  // The eight invocations lie along n, unless n is too short for that.
   const std::uint32_t lanes = s.invocations() / s.slices;
-  std::uint32_t lanes_n = 1;
-  while (lanes_n < lanes && lanes_n * s.thread_n < n_count) lanes_n *= 2;
-  const std::uint32_t lanes_m = lanes / lanes_n;
+  const std::uint32_t lanes_n = lanes_along_n(s, n_count), lanes_m = lanes / lanes_n;
 
   kernel k(describe(problem), {s.invocations(), 1, 1});
-  register_operand left(k, a_plan, s.texels, "a", s.thread_m);
-  register_operand right(k, b_plan, s.texels, "b", s.thread_n);
+  if (shares) k.require_subgroup_size(lanes);
+  const element_loads from_a(k, a_plan, a_texels, "a"), from_b(k, b_plan, s.texels, "b");
   const matmul_epilogue epilogue = bind_epilogue(problem, k);
   const auto out = k.storage_buffer<f32>("out", access::write);
 
@@ -59157,20 +59233,25 @@ MEGANEURA_INLINE kernel_dispatch make_register_matmul(const matmul_problem& prob
   const auto groups = spread_groups(tiles, device);
   const u32 linear = linear_group(k, groups);
   if_inside(k, linear, tiles, std::uint64_t{groups[0]} * groups[1], [&] {
-    const u32 batch = linear / (tiles_m * tiles_n);
-    const u32 lane = s.slices == 1 ? k.local_index() : k.local_index() % lanes;
-    const u32 slice = s.slices == 1 ? u32(0) : k.local_index() / lanes;
-    const bool by_m = std::getenv("BYM") != nullptr;
-    const u32 tile_m = by_m ? linear % tiles_m : linear / tiles_n % tiles_m;
-    const u32 tile_n = by_m ? linear / tiles_m % tiles_n : linear % tiles_n;
+    const u32 index = shares ? k.index_by_subgroups(lanes) : k.local_index();
+    const u32 lane = s.slices == 1 ? index : index % lanes, slice = s.slices == 1 ? u32(0) : index / lanes;
+    // Tiles of the same columns one after the other: what they read of b stays in a core's cache, and a is read in
+    // order.
+    const u32 batch = linear / (tiles_m * tiles_n), tile_m = linear % tiles_m, tile_n = linear / tiles_m % tiles_n;
     const u32 first_m = (tile_m * lanes_m + lane / lanes_n) * s.thread_m;
     const u32 first_n = (tile_n * lanes_n + lane % lanes_n) * s.thread_n;
-    if (std::getenv("SHARE") && lanes_m == 1 && device.subgroup_size == lanes) left.share(k, lane, lanes);
-    left.place(batch, first_m, lanes_m * s.thread_m);
+    register_operand right(from_b, s.thread_n);
     right.place(batch, first_n, lanes_n * s.thread_n);
     std::vector<var<f32>> sums;
     for (std::uint32_t i = 0; i < s.thread_m * s.thread_n; ++i) sums.push_back(k.variable<f32>(0.0f));
-    accumulate_rows(k, left, right, s, a_plan.k_count, slice, sums);
+    const auto add_up = [&](auto left) {
+      left.place(batch, first_m, lanes_m * s.thread_m);
+      accumulate_rows(k, left, right, s, a_plan.k_count, slice, sums);
+    };
+    if (shares)
+      add_up(shared_operand(k, from_a, s.thread_m, lane, lanes));
+    else
+      add_up(register_operand(from_a, s.thread_m));
     add_slices(k, s, slice, sums);
     const auto write_all = [&] {
       const u32 base = offset_of(out_plan.batch, batch) + problem.offset_out;
@@ -59517,8 +59598,8 @@ class vector_product {
         b_plan_(plan_operand(problem, false)),
         out_plan_(plan_result(problem)),
         terms_(terms_at_once(a_plan_, b_plan_)),
-        a_(k, a_plan_, false, "a", rows_are_a() ? s.thread_m : s.thread_n),
-        b_(k, b_plan_, false, "b", rows_are_a() ? s.thread_n : s.thread_m),
+        a_({k, a_plan_, false, "a"}, rows_are_a() ? s.thread_m : s.thread_n),
+        b_({k, b_plan_, false, "b"}, rows_are_a() ? s.thread_n : s.thread_m),
         epilogue_(bind_epilogue(problem, k)),
         out_(k.storage_buffer<spirv::f32>("out", spirv::access::write)),
         parts_(k.shared<spirv::f32>(s.shared_bytes() / 4)) {

@@ -212,6 +212,11 @@ TEST(expr_value, a_mistake_is_the_sentence_of_the_static_assert_with_what_was_fo
             "reshape<dims>(x): the number of elements must stay, whatever the symbols are worth; found f32 [3, 4]");
   EXPECT_EQ(mn::support::refusal([&] { (void)mn::linear("fc", y, 3); }),
             "linear<name, out>(x): x must be floats; cast it; found i32 [3, 5] in \"fc\"");
+  {
+    const mn::graph::scope block(g, "blocks.7");
+    EXPECT_EQ(mn::support::refusal([&] { (void)mn::linear("fc", y, 3); }),
+              "linear<name, out>(x): x must be floats; cast it; found i32 [3, 5] in \"blocks.7.fc\"");
+  }
   EXPECT_EQ(
       mn::support::refusal([&] { (void)mn::slice(x, 1, 1, std::int64_t{1} << 62, std::int64_t{1} << 62); }),
       "slice<axis, start, count, step>(x): the elements must lie within the axis, whatever its symbols are worth; "

@@ -351,7 +351,10 @@ MEGANEURA_INLINE void node_value::refuse(const char* sentence, std::initializer_
   constexpr std::string_view library = "meganeura: ";
   std::string_view text = sentence;
   if (text.starts_with(library)) text.remove_prefix(library.size());
-  if (layer && *layer) found += fmt::format(" in \"{}\"", layer);
+  if (layer && *layer) {
+    const std::string around = owner().paths().text(owner().scope_path());
+    found += fmt::format(" in \"{}{}{}\"", around, around.empty() ? "" : ".", layer);
+  }
   fail(error_category::invalid_argument, "{}; found {}", text, found);
 } catch (...) {
   rethrow_as_error("looking at the operands of a function");
