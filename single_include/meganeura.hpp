@@ -2123,6 +2123,13 @@ struct window_axis {
   }
 };
 
+constexpr bool is_geometry(const convolution_attribute& c) {
+  for (int i = 0; i < c.spatial && i < max_spatial; ++i) {
+    if (c.stride[i] < 1 || c.dilation[i] < 1 || c.pad_low[i] < 0 || c.pad_high[i] < 0) return false;
+  }
+  return c.spatial >= 1 && c.spatial <= max_spatial && c.groups >= 1;
+}
+
 // Nothing (rank 0) where a window does not fit into the padded operand or slides along a symbol.
 constexpr symbolic_shape window_shape(const window_attribute& w, const symbolic_shape& x) {
   if (w.spatial < 1 || w.spatial > max_spatial || w.spatial > x.rank) return {};
@@ -3561,7 +3568,7 @@ struct mnist_data {
 // GCC then does not show how they are expanded, four lines each. Nothing but macros is here.
 #pragma GCC system_header
 
-// For a call whose values are named last, and behind the first of a layer its name: a static_assert where they are
+// For a call whose values are named last, behind the name of a layer where it has one: a static_assert where they are
 // types, error (invalid_argument) where they are not. MEGANEURA_EXPECT: what follows is done where the rule holds, and
 // the result is the first value where a compiler has said that it does not. MEGANEURA_CHECK, before the others, is of
 // values alone: what follows is done anyway; `shown` is what the compiler prints.
@@ -3614,12 +3621,13 @@ struct mnist_data {
   MEGANEURA_CHECK(::meganeura::is_integer(::meganeura::detail::common_type(a, b)),                \
                   (!::meganeura::detail::is_float_dtype<::meganeura::detail::common_type(a, b)>), \
                   "meganeura: " call ": operands must be integers; cast them", a, b)
+// Behind the value the name of a layer.
 #define MEGANEURA_EXPECT_FLOATS(call, a, ...)                                                               \
   MEGANEURA_EXPECT(::meganeura::is_float(a.facts().type), "meganeura: " call ": x must be floats; cast it", \
-                   a __VA_OPT__(, ) __VA_ARGS__)
-#define MEGANEURA_EXPECT_SUMS(call, a, ...)                 \
+                   __VA_ARGS__ __VA_OPT__(, ) a)
+#define MEGANEURA_EXPECT_SUMS(call, a)                      \
   MEGANEURA_EXPECT(::meganeura::holds_sums(a.facts().type), \
-                   "meganeura: " call ": x has 8 bits, too little for a sum; cast it", a __VA_OPT__(, ) __VA_ARGS__)
+                   "meganeura: " call ": x has 8 bits, too little for a sum; cast it", a)
 #define MEGANEURA_EXPECT_KNOWN_AXIS(call, x, axis)                              \
   MEGANEURA_EXPECT((::meganeura::detail::has_places(x.facts().shape, axis, 1)), \
                    "meganeura: " call ": x has no such axis, or its extent is not known", x)
@@ -4395,10 +4403,10 @@ struct all_found {};
 template <class T>
 auto what_is(const T&)
     -> decltype(found_with<T>(std::make_index_sequence<static_cast<std::size_t>(T::facts().shape.rank)>{}));
-template <class T, name_like Name>
-auto what_is(const T& operand, const Name&) -> decltype(what_is(operand));
 template <class... T>
 all_found<decltype(what_is(std::declval<T>()))...> what_is(const T&...);
+template <name_like Name, class... T>
+auto what_is(const Name&, const T&... operands) -> decltype(what_is(operands...));
 template <bool Holds, class Found>
 inline constexpr bool rule = Holds;
 
@@ -4426,21 +4434,26 @@ constexpr facts shown_facts(const T& argument) {
   if constexpr (value<T>) {
     return argument.facts();
   } else if constexpr (name_like<T>) {
-    return {.kind = primitive::call};
+    return {.kind = primitive::call};  // which `refuse` is told besides
   } else {
     return {.kind = primitive::constant, .value = static_cast<double>(argument)};
   }
 }
 
-constexpr const char* name_among() { return nullptr; }
-template <class First, class... Others>
-constexpr const char* name_among(const First& first, const Others&... others) {
-  if constexpr (!name_like<First>) {
-    return name_among(others...);
-  } else if constexpr (std::is_convertible_v<First, const char*>) {
-    return first;
+template <class Name>
+constexpr const char* text_of(const Name& name) {
+  if constexpr (std::is_convertible_v<Name, const char*>) {
+    return name;
   } else {
-    return first.c_str();
+    return name.c_str();
+  }
+}
+template <class First, class... Others>
+constexpr const char* layer_among(const First& first, const Others&...) {
+  if constexpr (name_like<First>) {
+    return text_of(first);
+  } else {
+    return nullptr;
   }
 }
 
@@ -4450,7 +4463,7 @@ template <class... Arguments>
   if constexpr (decltype(typed_tag(arguments...))::value) {
     __builtin_unreachable();  // a static_assert has refused
   } else {
-    carrier_of(arguments...).refuse(sentence, {shown_facts(arguments)...}, name_among(arguments...));
+    carrier_of(arguments...).refuse(sentence, {shown_facts(arguments)...}, layer_among(arguments...));
   }
 }
 
@@ -5073,15 +5086,6 @@ consteval auto marked_shared() {
 }
 template <auto Graph>
 inline constexpr auto shared_graph = marked_shared<Graph>();
-
-template <class Name>
-constexpr const char* text_of(const Name& name) {
-  if constexpr (std::is_convertible_v<Name, const char*>) {
-    return name;
-  } else {
-    return name.c_str();
-  }
-}
 
 constexpr node_spec describe_tap(const facts& x, const symbol* name) {
   return {.kind = primitive::tap, .type = x.type, .shape = x.shape, .name = name};
@@ -7759,10 +7763,10 @@ struct batch_norm {
 template <detail::name_like Name, value A, class Options = fixed<batch_norm_options{}>>
 [[nodiscard]] constexpr auto batch_norm(const Name& name, A x, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_channels(x.facts().shape),
-                   "meganeura: batch_norm<name>(x): x must be [n, c, ..] with c a number, not a symbol", x, name)
+                   "meganeura: batch_norm<name>(x): x must be [n, c, ..] with c a number, not a symbol", name, x)
   MEGANEURA_EXPECT_FLOATS("batch_norm<name>(x)", x, name)
   MEGANEURA_EXPECT(detail::is_sound(options),
-                   "meganeura: batch_norm<name>(x): epsilon must be at least 0, and momentum from 0 to 1", x, name)
+                   "meganeura: batch_norm<name>(x): epsilon must be at least 0, and momentum from 0 to 1", name, x)
   return detail::layer<layers::batch_norm>(name, x, options);
 }
 template <fixed_string Name, batch_norm_options Options = batch_norm_options{}, value A>
@@ -7877,10 +7881,9 @@ namespace meganeura::inline MEGANEURA_ABI {
 namespace detail {
 constexpr bool is_geometry(const conv_options& o, int axes) {
   for (int i = 0; i < axes; ++i) {
-    if (o.kernel[i] < 1 || o.stride[i] < 1 || o.dilation[i] < 1) return false;
-    if (o.padding[i] < 0 || high_padding(o, i) < 0) return false;
+    if (o.kernel[i] < 1) return false;
   }
-  return o.groups >= 1;
+  return is_geometry(geometry_of(o, axes));
 }
 constexpr bool fits_groups(const symbolic_shape& x, std::int64_t out, const conv_options& o, int axes) {
   return x.rank == axes + 2 && x[1].is_static() && x[1].coefficient % o.groups == 0 && out >= 1 && out % o.groups == 0;
@@ -7914,15 +7917,15 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
 [[nodiscard]] constexpr auto conv2d(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(
       detail::is_geometry(options, 2),
-      "meganeura: conv2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", x,
-      name)
+      "meganeura: conv2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", name,
+      x)
   MEGANEURA_EXPECT_FLOATS("conv2d<name, out, options>(x)", x, name)
   MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options, 2),
-                   "meganeura: conv2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups", x,
-                   name)
+                   "meganeura: conv2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups",
+                   name, x)
   MEGANEURA_EXPECT(detail::has_room(x.facts().shape, options),
                    "meganeura: conv2d<name, out, options>(x): the window must fit into [n, c, h, w] of known h and w",
-                   x, name)
+                   name, x)
   return detail::layer<layers::conv>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
@@ -7967,7 +7970,7 @@ struct dropout {
 /// errors: "p must be from 0 to 1", "x must be floats".
 template <detail::name_like Name, value A, class P>
 [[nodiscard]] constexpr auto dropout(const Name& name, A x, P p) {
-  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: dropout<name, p>(x): p must be from 0 to 1", x, name)
+  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: dropout<name, p>(x): p must be from 0 to 1", name, x)
   MEGANEURA_EXPECT_FLOATS("dropout<name, p>(x)", x, name)
   return detail::layer<layers::dropout>(name, x, p);
 }
@@ -8096,11 +8099,11 @@ struct embedding {
 template <detail::name_like Name, value A, class Rows, class Width, class Options = fixed<embedding_options{}>>
 [[nodiscard]] constexpr auto embedding(const Name& name, A tokens, Rows rows, Width width, Options options = {}) {
   MEGANEURA_EXPECT(tokens.facts().type == dtype::i32,
-                   "meganeura: embedding<name, rows, width>(tokens): tokens must be i32", tokens)
+                   "meganeura: embedding<name, rows, width>(tokens): tokens must be i32", name, tokens)
   MEGANEURA_EXPECT((rows >= 1 && width >= 1),
-                   "meganeura: embedding<name, rows, width>(tokens): rows and width are at least 1", tokens)
+                   "meganeura: embedding<name, rows, width>(tokens): rows and width are at least 1", name, tokens)
   MEGANEURA_EXPECT((embedding_options(options).padding_index >= -1 && embedding_options(options).padding_index < rows),
-                   "meganeura: embedding<name, rows, width>(tokens): padding_index must be a row, or -1", tokens)
+                   "meganeura: embedding<name, rows, width>(tokens): padding_index must be a row, or -1", name, tokens)
   return detail::layer<layers::embedding>(name, tokens, rows, width, options);
 }
 template <fixed_string Name, std::int64_t Rows, std::int64_t Width, embedding_options Options = embedding_options{},
@@ -8250,9 +8253,9 @@ struct linear {
 template <detail::name_like Name, value A, class Out, class Options = fixed<linear_options{}>>
 [[nodiscard]] constexpr auto linear(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_last_extent(x.facts().shape),
-                   "meganeura: linear<name, out>(x): x needs a last extent that is a number, not a symbol", x, name)
+                   "meganeura: linear<name, out>(x): x needs a last extent that is a number, not a symbol", name, x)
   MEGANEURA_EXPECT_FLOATS("linear<name, out>(x)", x, name)
-  MEGANEURA_EXPECT(out >= 1, "meganeura: linear<name, out>(x): out is at least 1", x, name)
+  MEGANEURA_EXPECT(out >= 1, "meganeura: linear<name, out>(x): out is at least 1", name, x)
   return detail::layer<layers::linear>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, linear_options Options = linear_options{}, value A>
@@ -8848,10 +8851,10 @@ template <detail::name_like Name, value A, class Options = fixed<norm_options{}>
 [[nodiscard]] constexpr auto rms_norm(const Name& name, A x, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_last_extents(x.facts().shape, static_cast<norm_options>(options).axes),
                    "meganeura: rms_norm<name>(x): x needs as many last extents as `axes` says, of numbers, not symbols",
-                   x, name)
+                   name, x)
   MEGANEURA_EXPECT_FLOATS("rms_norm<name>(x)", x, name)
   MEGANEURA_EXPECT(static_cast<norm_options>(options).epsilon >= 0,
-                   "meganeura: rms_norm<name>(x): epsilon must be at least 0", x, name)
+                   "meganeura: rms_norm<name>(x): epsilon must be at least 0", name, x)
   return detail::layer<layers::rms_norm>(name, x, options);
 }
 template <fixed_string Name, norm_options Options = norm_options{}, value A>
@@ -8866,10 +8869,10 @@ template <detail::name_like Name, value A, class Options = fixed<norm_options{}>
 [[nodiscard]] constexpr auto layer_norm(const Name& name, A x, Options options = {}) {
   MEGANEURA_EXPECT(
       detail::has_last_extents(x.facts().shape, static_cast<norm_options>(options).axes),
-      "meganeura: layer_norm<name>(x): x needs as many last extents as `axes` says, of numbers, not symbols", x, name)
+      "meganeura: layer_norm<name>(x): x needs as many last extents as `axes` says, of numbers, not symbols", name, x)
   MEGANEURA_EXPECT_FLOATS("layer_norm<name>(x)", x, name)
   MEGANEURA_EXPECT(static_cast<norm_options>(options).epsilon >= 0,
-                   "meganeura: layer_norm<name>(x): epsilon must be at least 0", x, name)
+                   "meganeura: layer_norm<name>(x): epsilon must be at least 0", name, x)
   return detail::layer<layers::layer_norm>(name, x, options);
 }
 template <fixed_string Name, norm_options Options = norm_options{}, value A>
@@ -9063,11 +9066,11 @@ struct alpha_dropout {
 template <detail::name_like Name, value A, class Out, class Options = fixed<lora_options{}>>
 [[nodiscard]] constexpr auto lora_linear(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_last_extent(x.facts().shape),
-                   "meganeura: lora_linear<name, out>(x): x needs a last extent that is a number, not a symbol", x,
-                   name)
+                   "meganeura: lora_linear<name, out>(x): x needs a last extent that is a number, not a symbol", name,
+                   x)
   MEGANEURA_EXPECT_FLOATS("lora_linear<name, out>(x)", x, name)
   MEGANEURA_EXPECT((out >= 1 && lora_options(options).rank >= 1 && lora_options(options).alpha >= 0),
-                   "meganeura: lora_linear<name, out>(x): out and rank are at least 1, and alpha at least 0", x, name)
+                   "meganeura: lora_linear<name, out>(x): out and rank are at least 1, and alpha at least 0", name, x)
   return detail::layer<layers::lora_linear>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, lora_options Options = lora_options{}, value A>
@@ -9083,7 +9086,7 @@ template <detail::name_like Name, value A, class Squeezed>
   MEGANEURA_EXPECT((x.facts().shape.rank == 4 && x.facts().shape[1].is_static() && squeezed >= 1),
                    "meganeura: squeeze_excite<name, squeezed>(x): x must be [n, c, h, w] with c a number, squeezed at "
                    "least 1",
-                   x, name)
+                   name, x)
   MEGANEURA_EXPECT_FLOATS("squeeze_excite<name, squeezed>(x)", x, name)
   return detail::layer<layers::squeeze_excite>(name, x, squeezed);
 }
@@ -9102,9 +9105,9 @@ template <detail::name_like Name, value A, value B, class Out, class WithBias = 
                         detail::reduced_shape(b.facts().shape, 1u << (b.facts().shape.rank - 1))),
                    "meganeura: bilinear<name, out>(a, b): a and b must be rows [.., i] and [.., j], as many, i and j "
                    "numbers",
-                   a, b)
+                   name, a, b)
   MEGANEURA_EXPECT(detail::floats_of_one_type(a.facts(), b.facts()),
-                   "meganeura: bilinear<name, out>(a, b): both must be floats of one dtype; cast them", a, b)
+                   "meganeura: bilinear<name, out>(a, b): both must be floats of one dtype; cast them", name, a, b)
   return detail::layer<layers::bilinear>(name, a, b, out, with_bias);
 }
 template <fixed_string Name, std::int64_t Out, bool WithBias = true, value A, value B>
@@ -9116,8 +9119,8 @@ MEGANEURA_UNNAMED(bilinear, "bilinear<name, out>(a, b)")
 /// dropout of whole channels. torch.nn.Dropout1d to 3d. shapes: [n, c, ..], unchanged. source: arXiv 1411.4280.
 template <detail::name_like Name, value A, class P>
 [[nodiscard]] constexpr auto channel_dropout(const Name& name, A x, P p) {
-  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: channel_dropout<name, p>(x): p must be from 0 to 1", x, name)
-  MEGANEURA_EXPECT(x.facts().shape.rank >= 2, "meganeura: channel_dropout<name, p>(x): x must be [n, c, ..]", x, name)
+  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: channel_dropout<name, p>(x): p must be from 0 to 1", name, x)
+  MEGANEURA_EXPECT(x.facts().shape.rank >= 2, "meganeura: channel_dropout<name, p>(x): x must be [n, c, ..]", name, x)
   MEGANEURA_EXPECT_FLOATS("channel_dropout<name, p>(x)", x, name)
   return detail::layer<layers::channel_dropout>(name, x, p);
 }
@@ -9131,7 +9134,7 @@ MEGANEURA_UNNAMED(channel_dropout, "channel_dropout<name, p>(x)")
 /// torch.nn.AlphaDropout. shapes: unchanged. source: arXiv 1706.02515.
 template <detail::name_like Name, value A, class P>
 [[nodiscard]] constexpr auto alpha_dropout(const Name& name, A x, P p) {
-  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: alpha_dropout<name, p>(x): p must be from 0 to 1", x, name)
+  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: alpha_dropout<name, p>(x): p must be from 0 to 1", name, x)
   MEGANEURA_EXPECT_FLOATS("alpha_dropout<name, p>(x)", x, name)
   return detail::layer<layers::alpha_dropout>(name, x, p);
 }
@@ -10014,10 +10017,10 @@ struct weight_norm_conv {
 template <detail::name_like Name, value A, class Groups, class Options = fixed<group_norm_options{}>>
 [[nodiscard]] constexpr auto group_norm(const Name& name, A x, Groups groups, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_groups(x.facts().shape, groups),
-                   "meganeura: group_norm<name, groups>(x): x must be [n, c, ..], c a multiple of groups", x, name)
+                   "meganeura: group_norm<name, groups>(x): x must be [n, c, ..], c a multiple of groups", name, x)
   MEGANEURA_EXPECT_FLOATS("group_norm<name, groups>(x)", x, name)
   MEGANEURA_EXPECT(group_norm_options(options).epsilon >= 0,
-                   "meganeura: group_norm<name, groups>(x): epsilon must be at least 0", x, name)
+                   "meganeura: group_norm<name, groups>(x): epsilon must be at least 0", name, x)
   return detail::layer<layers::group_norm>(name, x, groups, options);
 }
 template <fixed_string Name, std::int64_t Groups, group_norm_options Options = group_norm_options{}, value A>
@@ -10032,10 +10035,10 @@ template <detail::name_like Name, value A, class Options = fixed<group_norm_opti
 [[nodiscard]] constexpr auto instance_norm(const Name& name, A x, Options options = {}) {
   MEGANEURA_EXPECT((x.facts().shape.rank >= 3 && x.facts().shape[1].is_static()),
                    "meganeura: instance_norm<name>(x): x must be [n, c, ..] with c a number and at least one axis more",
-                   x, name)
+                   name, x)
   MEGANEURA_EXPECT_FLOATS("instance_norm<name>(x)", x, name)
   MEGANEURA_EXPECT(group_norm_options(options).epsilon >= 0,
-                   "meganeura: instance_norm<name>(x): epsilon must be at least 0", x, name)
+                   "meganeura: instance_norm<name>(x): epsilon must be at least 0", name, x)
   if constexpr (detail::all_typed<A>::value) {
     return detail::layer<layers::group_norm>(name, x, c<A::facts().shape[1].coefficient>, options);
   } else {
@@ -10083,9 +10086,9 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<line
 [[nodiscard]] constexpr auto weight_norm_linear(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_last_extent(x.facts().shape),
                    "meganeura: weight_norm_linear<name, out>(x): x needs a last extent that is a number, not a symbol",
-                   x, name)
+                   name, x)
   MEGANEURA_EXPECT_FLOATS("weight_norm_linear<name, out>(x)", x, name)
-  MEGANEURA_EXPECT(out >= 1, "meganeura: weight_norm_linear<name, out>(x): out is at least 1", x, name)
+  MEGANEURA_EXPECT(out >= 1, "meganeura: weight_norm_linear<name, out>(x): out is at least 1", name, x)
   return detail::layer<layers::weight_norm_linear>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, linear_options Options = linear_options{}, value A>
@@ -10103,12 +10106,13 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
        detail::is_geometry(options, x.facts().shape.rank - 2) &&
        detail::fits_groups(x.facts().shape, out, options, x.facts().shape.rank - 2)),
       "meganeura: weight_norm_conv<name, out, options>(x): x must be [n, c, ..] of one to three axes more, "
-      "c and out multiples of groups; kernel, stride, dilation and groups are at least 1",
-      x)
+      "c and out multiples of groups; kernel, stride, dilation and groups are at least 1, padding 0, each one number "
+      "or one of each axis",
+      name, x)
   MEGANEURA_EXPECT_FLOATS("weight_norm_conv<name, out, options>(x)", x, name)
   MEGANEURA_EXPECT(detail::has_room(x.facts().shape, options),
-                   "meganeura: weight_norm_conv<name, out, options>(x): the window must fit into x's known extents", x,
-                   name)
+                   "meganeura: weight_norm_conv<name, out, options>(x): the window must fit into x's known extents",
+                   name, x)
   return detail::layer<layers::weight_norm_conv>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
@@ -10825,14 +10829,14 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
 [[nodiscard]] constexpr auto conv1d(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(
       detail::is_geometry(options, 1),
-      "meganeura: conv1d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", x,
-      name)
+      "meganeura: conv1d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", name,
+      x)
   MEGANEURA_EXPECT_FLOATS("conv1d<name, out, options>(x)", x, name)
   MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options, 1),
-                   "meganeura: conv1d<name, out, options>(x): x must be [n, c, w], c and out multiples of groups", x,
-                   name)
+                   "meganeura: conv1d<name, out, options>(x): x must be [n, c, w], c and out multiples of groups", name,
+                   x)
   MEGANEURA_EXPECT(detail::has_room(x.facts().shape, options),
-                   "meganeura: conv1d<name, out, options>(x): the window must fit into [n, c, w] of known w", x, name)
+                   "meganeura: conv1d<name, out, options>(x): the window must fit into [n, c, w] of known w", name, x)
   return detail::layer<layers::conv>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
@@ -10846,16 +10850,15 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
 [[nodiscard]] constexpr auto conv3d(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(detail::is_geometry(options, 3),
                    "meganeura: conv3d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, "
-                   "padding 0, each one "
-                   "number or three",
-                   x, name)
+                   "padding 0, each one number or three",
+                   name, x)
   MEGANEURA_EXPECT_FLOATS("conv3d<name, out, options>(x)", x, name)
   MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options, 3),
                    "meganeura: conv3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups",
-                   x, name)
+                   name, x)
   MEGANEURA_EXPECT(
       detail::has_room(x.facts().shape, options),
-      "meganeura: conv3d<name, out, options>(x): the window must fit into [n, c, d, h, w] of known d, h and w", x, name)
+      "meganeura: conv3d<name, out, options>(x): the window must fit into [n, c, d, h, w] of known d, h and w", name, x)
   return detail::layer<layers::conv>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
@@ -10874,15 +10877,15 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
       detail::is_geometry(detail::adjoint_of(options), 1),
       "meganeura: conv_transpose1d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding "
       "0",
-      x, name)
+      name, x)
   MEGANEURA_EXPECT_FLOATS("conv_transpose1d<name, out, options>(x)", x, name)
   MEGANEURA_EXPECT(
       detail::fits_groups(x.facts().shape, out, detail::adjoint_of(options), 1),
-      "meganeura: conv_transpose1d<name, out, options>(x): x must be [n, c, w], c and out multiples of groups", x, name)
+      "meganeura: conv_transpose1d<name, out, options>(x): x must be [n, c, w], c and out multiples of groups", name, x)
   MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 1),
                    "meganeura: conv_transpose1d<name, out, options>(x): extents of x must be known, the result's at "
                    "least 1, and output_padding is less than the stride or the dilation",
-                   x, name)
+                   name, x)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = conv_transpose_options{}, value A>
@@ -10898,16 +10901,16 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
       detail::is_geometry(detail::adjoint_of(options), 2),
       "meganeura: conv_transpose2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding "
       "0",
-      x, name)
+      name, x)
   MEGANEURA_EXPECT_FLOATS("conv_transpose2d<name, out, options>(x)", x, name)
   MEGANEURA_EXPECT(
       detail::fits_groups(x.facts().shape, out, detail::adjoint_of(options), 2),
-      "meganeura: conv_transpose2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups", x,
-      name)
+      "meganeura: conv_transpose2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups", name,
+      x)
   MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 2),
                    "meganeura: conv_transpose2d<name, out, options>(x): extents of x must be known, the result's at "
                    "least 1, and output_padding is less than the stride or the dilation",
-                   x, name)
+                   name, x)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = conv_transpose_options{}, value A>
@@ -10923,16 +10926,16 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
       detail::is_geometry(detail::adjoint_of(options), 3),
       "meganeura: conv_transpose3d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding "
       "0, each one number or three",
-      x, name)
+      name, x)
   MEGANEURA_EXPECT_FLOATS("conv_transpose3d<name, out, options>(x)", x, name)
   MEGANEURA_EXPECT(
       detail::fits_groups(x.facts().shape, out, detail::adjoint_of(options), 3),
-      "meganeura: conv_transpose3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups", x,
-      name)
+      "meganeura: conv_transpose3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups",
+      name, x)
   MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 3),
                    "meganeura: conv_transpose3d<name, out, options>(x): extents of x must be known, the result's at "
                    "least 1, and output_padding is less than the stride or the dilation",
-                   x, name)
+                   name, x)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = conv_transpose_options{}, value A>
@@ -11627,7 +11630,7 @@ template <detail::name_like Name, value A, class... More>
       detail::can_attend_by_heads(x.facts(), x.facts(), x.facts(), heads, options),
       "meganeura: multi_head_attention<name, heads>(x): x must be floats [b?, positions, width], the width "
       "a multiple of heads; dropout is from 0 to 1",
-      x)
+      name, x)
   return detail::attended_by_heads(name, x, detail::operand_of<attn_mask>(more...),
                                    detail::operand_of<key_lengths>(more...), heads, options, x);
 }
@@ -11643,7 +11646,7 @@ template <detail::name_like Name, value Q, value K, value V, class... More>
                    "meganeura: multi_head_attention<name, heads>(query, key, value): operands must be floats [b?, "
                    "positions, width] of one type, the width a multiple of heads; causal needs a key for each query; "
                    "dropout is from 0 to 1",
-                   query, key, values)
+                   name, query, key, values)
   return detail::attended_by_heads(name, key, detail::operand_of<attn_mask>(more...),
                                    detail::operand_of<key_lengths>(more...), heads, options, query, key, values);
 }
@@ -13186,7 +13189,7 @@ template <detail::name_like Name, value A, class Low, class High>
 [[nodiscard]] constexpr auto rrelu(const Name& name, A x, Low low, High high) {
   MEGANEURA_EXPECT_FLOATS("rrelu<name, low, high>(x)", x, name)
   MEGANEURA_EXPECT(detail::number(low).value <= detail::number(high).value,
-                   "meganeura: rrelu<name, low, high>(x): low must not be above high", x, name)
+                   "meganeura: rrelu<name, low, high>(x): low must not be above high", name, x)
   return detail::layer<layers::rrelu>(name, x, low, high);
 }
 template <fixed_string Name, detail::number Low = 0.125, detail::number High = 1.0 / 3, value A>
@@ -14027,11 +14030,11 @@ template <int Axis = -1, value A>
 /// temperature must be above 0". source: arXiv 1611.01144; torch.nn.functional.gumbel_softmax has noise always.
 template <detail::name_like Name, value A, detail::axis_like Axis, class Options>
 [[nodiscard]] constexpr auto gumbel_softmax(const Name& name, A x, Axis axis, Options options) {
-  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: gumbel_softmax<name, axis>(x): x has no such axis", x,
-                   name)
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: gumbel_softmax<name, axis>(x): x has no such axis", name,
+                   x)
   MEGANEURA_EXPECT_FLOATS("gumbel_softmax<name, axis>(x)", x, name)
   MEGANEURA_EXPECT(gumbel_options(options).temperature > 0,
-                   "meganeura: gumbel_softmax<name, axis>(x): the temperature must be above 0", x, name)
+                   "meganeura: gumbel_softmax<name, axis>(x): the temperature must be above 0", name, x)
   return detail::layer<layers::gumbel_softmax>(name, x, axis, options);
 }
 template <fixed_string Name, int Axis = -1, gumbel_options Options = gumbel_options{}, value A>
@@ -22595,13 +22598,6 @@ inline void expect_countable(int axis, const window_axis& w) {
   expect_countable("padded extent", axis, w.padded());
 }
 
-inline bool is_geometry(const convolution_attribute& c) {
-  for (int i = 0; i < c.spatial && i < max_spatial; ++i) {
-    if (c.stride[i] < 1 || c.dilation[i] < 1 || c.pad_low[i] < 0 || c.pad_high[i] < 0) return false;
-  }
-  return c.spatial >= 1 && c.spatial <= max_spatial && c.groups >= 1;
-}
-
 inline bool convolution_fits(const convolution_attribute& c, const shape& x, const shape& w, const shape& y) {
   if (c.per_image) {
     const bool is_known = c.form == convolution_attribute::filter && x.rank() > 1 && y.rank() > 1 && x[0] == y[0];
@@ -23233,7 +23229,8 @@ class map_writer {
   /// Arguments are numbered as they occur, so that a single operation looks like one made by graph::map.
   [[nodiscard]] node_id finish(scalar_ref result, const shape& extents, dtype type) {
     scalar_program program = builder_.finish(result);
-    if (program.nodes.back().op == scalar_op::constant) return graph_.full(extents, program.nodes.back().value, type);
+    if (program.nodes.back().op == scalar_op::constant)
+      return graph_.full(extents, rounded_to(program.nodes.back().value, type), type);  // 1e6 is infinity in f16
     small_vector<node_id, 8> used;
     for (scalar_node& node : program.nodes) {
       if (node.op != scalar_op::argument) continue;
@@ -27503,9 +27500,9 @@ MEGANEURA_INLINE layout paged(const layout& whole, std::uint64_t page_bytes) {
   std::uint64_t end = 0;
   for (named_tensor& s : tensors) {
     if (s.bytes > page_bytes) {
-      fail(error_category::unsupported,
-           "\"{}\" {}{} has {} bytes and one buffer of the device holds {}: use a smaller batch, or split it", s.name,
-           to_string(s.type), to_string(s.extents), s.bytes, page_bytes);
+      fail(error_category::unsupported, "\"{}\" {}{} has {} bytes and one buffer of the device holds {}: {}split it",
+           s.name, to_string(s.type), to_string(s.extents), s.bytes, page_bytes,
+           s.kind == op::input ? "use a smaller batch, or " : "");
     }
     s.offset = detail::fit_page(end, aligned(s.bytes), page_bytes);
     end = s.offset + aligned(s.bytes);
@@ -27513,17 +27510,24 @@ MEGANEURA_INLINE layout paged(const layout& whole, std::uint64_t page_bytes) {
   return {named_tensors(std::move(tensors)), end};
 }
 
-// By leaf: the first convolution that it is the filter of, which is no gradient, is a transposed one.
+// Of each leaf: whether the first convolution whose filter is made of it, element by element, is a transposed one.
+// Later ones may be gradients.
 [[nodiscard]] inline std::vector<bool> spreading_filters(const graph& g) {
-  std::vector<bool> is_filter(g.size()), spreads(g.size());
-  for (node_id id{0}; id < g.size(); ++id) {
+  std::vector<bool> spreads(g.size());
+  for (node_id id(static_cast<std::uint32_t>(g.size())); id-- > 0;) {
     if (g[id].kind != op::convolution) continue;
     const auto form = g.get<convolution_attribute>(id).form;
     if (form == convolution_attribute::filter) continue;
-    node_id filter = g.operand(id, 1);
-    while (g.operands(filter).size() == 1) filter = g.operand(filter, 0);
-    spreads[filter] = is_filter[filter] ? spreads[filter] : form == convolution_attribute::input;
-    is_filter[filter] = true;
+    std::set<node_id> seen{g.operand(id, 1)};
+    for (std::vector<node_id> open(seen.begin(), seen.end()); !open.empty();) {
+      const node_id node = open.back();
+      open.pop_back();
+      spreads[node] = form == convolution_attribute::input;
+      if (g[node].kind != op::map && g[node].kind != op::view) continue;
+      for (node_id operand : g.operands(node)) {
+        if (seen.insert(operand).second) open.push_back(operand);
+      }
+    }
   }
   return spreads;
 }
@@ -29409,7 +29413,10 @@ MEGANEURA_INLINE void open_sizes::refuse_unknown(std::span<const bound_elements>
        fmt::join(unknown, " and "), unknown.size() == 1 ? "is" : "are",
        inputs.empty() ? "no input has it in its shape" : fmt::to_string(fmt::join(inputs, ", ")),
        strange.empty() || absent.empty() ? "" : fmt::format(", but {} was", fmt::join(strange, ", ")), first,
-       first.empty() ? "one of them" : unknown.back(), unknown.back(), unknown.back());
+       !first.empty()       ? unknown.back()
+       : unknown.size() > 2 ? "all but one of them"
+                            : "one of them",
+       unknown.back(), unknown.back());
 }
 
 MEGANEURA_INLINE std::vector<std::int64_t> open_sizes::solved(std::span<const bound_elements> bound,
@@ -29783,9 +29790,11 @@ MEGANEURA_INLINE void node_value::refuse(const char* sentence, std::initializer_
   constexpr std::string_view library = "meganeura: ";
   std::string_view text = sentence;
   if (text.starts_with(library)) text.remove_prefix(library.size());
-  if (layer && *layer) {
-    const std::string around = owner().paths().text(owner().scope_path());
-    found += fmt::format(" in \"{}{}{}\"", around, around.empty() ? "" : ".", layer);
+  if (layer) {
+    std::string path = owner().paths().text(owner().scope_path());
+    if (!path.empty() && *layer) path += '.';
+    path += layer;
+    if (!path.empty()) found += " in " + quote(path);
   }
   fail(error_category::invalid_argument, "{}; found {}", text, found);
 } catch (...) {
@@ -45505,11 +45514,11 @@ MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, en
   if (device.prefers_texel_buffers) {
     const four_reads left = fusion::four_reads_of(product, false), right = fusion::four_reads_of(product, true);
     const bool shares = left == four_reads::none && shares_rows(extents_of(product).n, 4, device);
-    const four_reads read = shares ? right : std::min(left, right);
-    const double longer = (read == four_reads::none     ? without_texels
-                           : read == four_reads::across ? across_texels
-                                                        : 1) *
-                          (shares ? of_shared_rows : 1);
+    const auto longer_of = [&](four_reads read) {
+      return read == four_reads::none ? without_texels : read == four_reads::across ? across_texels : 1.0;
+    };
+    const double longer =
+        shares && right != four_reads::none ? of_shared_rows * longer_of(right) : longer_of(std::min(left, right));
     sums.alone *= longer, sums.busy *= longer;
   }
   // Of such operands half is read and nothing looked at or rounded: 128x576x1536 took 9.7 us for 10.8, 128x1536x576
@@ -50804,7 +50813,7 @@ struct matmul_schedule {
   std::uint32_t thread_m = 4, thread_n = 4;             // results of an invocation, multiples of 4
   std::uint32_t slices = 1;                             // ways K is shared out inside a workgroup
   std::uint32_t buffers = 1;                            // of workgroup memory: 1 or 2
-  bool texels = false;                                  // registers: a and b are uniform texel buffers
+  bool texels = false;                                  // registers: b is a uniform texel buffer, and a if it can
   std::uint32_t together = 1;                           // vectors: slices that meet inside a subgroup
 
   [[nodiscard]] std::uint32_t invocations() const {
@@ -50824,12 +50833,6 @@ struct matmul_schedule {
   [[nodiscard]] std::string label() const;
   friend bool operator==(const matmul_schedule&, const matmul_schedule&) = default;
 };
-
-/// Whether registers can read both operands as groups of four f32, as texels they must where no rows are shared
-/// (fusion::shares_rows), else b alone: each has unit stride along one axis whose extent is
-/// a multiple of 4, and its other strides and its offset are such multiples.
-/// Neither may hold more texels than the device views at once.
-[[nodiscard]] bool matmul_fits_texels(const matmul_problem& problem, const device_profile& device);
 
 /// errors: invalid_argument for a schedule that does not fit the problem or itself.
 [[nodiscard]] kernel_dispatch make_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
@@ -50852,6 +50855,8 @@ namespace detail {
 [[nodiscard]] matmul_operand plan_operand(const matmul_problem& problem, bool is_a);
 /// The same as texels, of which groups of four need but be contiguous.
 [[nodiscard]] matmul_operand plan_texels(const matmul_problem& problem, bool is_a);
+/// Whether that operand can be read as texels: it has unit stride along one axis whose extent is a multiple of 4, and
+/// no more texels than the device views at once.
 [[nodiscard]] bool fits_texels(const matmul_problem& problem, bool is_a, const device_profile& device);
 
 /// Of the eight invocations of the registers tier those that lie along n: all, unless n is too short for that.
@@ -58807,10 +58812,6 @@ MEGANEURA_INLINE bool detail::fits_texels(const matmul_problem& problem, bool is
   return plan.width == 4 && (span_of(plan) + 3) / 4 <= device.max_texel_elements;
 }
 
-MEGANEURA_INLINE bool matmul_fits_texels(const matmul_problem& problem, const device_profile& device) {
-  return detail::fits_texels(problem, true, device) && detail::fits_texels(problem, false, device);
-}
-
 MEGANEURA_INLINE void detail::check_extents(const matmul_problem& problem) {
   for (const auto* group : {&problem.batch, &problem.m, &problem.n, &problem.k}) {
     const std::uint64_t extent = extent_of(*group);
@@ -59104,8 +59105,8 @@ class register_operand {
   std::vector<spirv::u32> bases_;
 };
 
-// The same of rows that all lanes of a subgroup multiply: each lane loads its share, and the others have it from there.
-// A load is one of every lane anyway, of which eight would be of the same texel.
+// Rows of one operand that all lanes of a subgroup multiply: each lane loads its share, and the others have it from
+// there. A load is one of every lane anyway, and would be eight times the same one.
 class shared_operand {
  public:
   shared_operand(spirv::kernel& k, element_loads from, std::uint32_t rows, const spirv::u32& lane, std::uint32_t lanes)
@@ -59152,7 +59153,7 @@ class shared_operand {
   }
 
  private:
-  // Mesa 22.3.6 makes one move of this, and a search for the first lane of a broadcast.
+  // Mesa 22.3.6 makes this one move; a broadcast it makes a search for the first active lane.
   [[nodiscard]] spirv::f32 of_lane(const spirv::f32& x, std::uint32_t lane) const {
     return k_.subgroup_shuffle(x, spirv::u32(lane));
   }

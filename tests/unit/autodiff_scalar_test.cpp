@@ -338,6 +338,20 @@ TEST(autodiff_scalar, a_bound_that_is_a_tensor_of_one_number_is_constant_in_ever
   }
 }
 
+// As a loss scale has them, or the linear end of a graph.
+TEST(autodiff_scalar, a_constant_gradient_beyond_the_largest_of_its_type_is_infinite) {
+  for (dtype type : {dtype::f16, dtype::f32}) {
+    graph g;
+    const node_id x = g.input("x", dtype::f16, {1}), wide = g.cast(x, type);
+    node_id y = g.map(scalar_op::multiply, {wide, g.full_like(wide, 300)});
+    y = g.map(scalar_op::multiply, {y, g.full_like(y, 300)});
+    const node_id seed = g.full_like(y, 1);
+    const node_id result = gradients(g, std::span(&y, 1), std::span(&seed, 1), std::span(&x, 1))[0];
+    interpreter<double> run(g, {{"x", {{1}, {1}, dtype::f16}}});
+    EXPECT_EQ(run.value(result)[0], std::numeric_limits<double>::infinity()) << to_string(type);
+  }
+}
+
 TEST(autodiff_scalar, a_constant_bound_stops_the_gradient_where_it_is_reached_in_every_float_type) {
   for (dtype type : {dtype::f32, dtype::f16}) {
     for (double bound : {0.0, 1.0 / 3, 0.1, 0.7}) {  // f16 rounds some of these up and some down

@@ -166,6 +166,20 @@ TEST(expr_extents, what_is_bound_says_an_extent_of_a_sum) {
             "input \"a\" is [batch, fresh + past] and was given 42 elements, which no extent of \"fresh\" makes");
 }
 
+TEST(expr_extents, what_is_bound_may_not_be_enough) {
+  const mn::bound_elements bound[] = {{"x", 60}};
+  EXPECT_EQ(mn::support::sentence_of([&] {
+              (void)mn::open_sizes({{"x", dims<batch, past>}}).solved(bound);
+            }),
+            "what \"batch\" and \"past\" are worth is not known: input \"x\" [batch, past] was given 60 elements; bind "
+            "one of them by its name, bind<\"past\">(n) or {\"past\", n}");
+  EXPECT_EQ(mn::support::sentence_of([&] {
+              (void)mn::open_sizes({{"x", dims<batch, past, fresh>}}).solved(bound);
+            }),
+            "what \"batch\" and \"past\" and \"fresh\" are worth is not known: input \"x\" [batch, past, fresh] was "
+            "given 60 elements; bind all but one of them by its name, bind<\"fresh\">(n) or {\"fresh\", n}");
+}
+
 TEST(expr_extents, what_is_bound_says_an_extent_beyond_the_number_of_elements) {
   const auto solved = [](const mn::symbolic_shape& extents, std::int64_t elements) {
     const mn::bound_elements bound[] = {{"x", elements}};

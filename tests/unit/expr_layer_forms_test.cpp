@@ -365,8 +365,7 @@ TEST(expr_layer_forms, layers_that_do_not_fit_are_refused) {
               (void)mn::max_pool3d(volume, mn::pool_options{.window = {2, 2}});
             }),
             "max_pool3d<options>(x): the window must fit into [.., d, h, w] of known extents, and padding fill at most "
-            "half of "
-            "it; found f32 [1, 4, 6, 6, 6]");
+            "half of it; found f32 [1, 4, 6, 6, 6]");
   EXPECT_EQ(sentence([&] { (void)mn::conv_transpose1d("c", x, 4, mn::conv_transpose_options{.output_padding = 1}); }),
             "conv_transpose1d<name, out, options>(x): extents of x must be known, the result's at least 1, and "
             "output_padding is less than the stride or the dilation; found f32 [2, 4, 6] in \"c\"");

@@ -212,10 +212,14 @@ TEST(expr_value, a_mistake_is_the_sentence_of_the_static_assert_with_what_was_fo
             "reshape<dims>(x): the number of elements must stay, whatever the symbols are worth; found f32 [3, 4]");
   EXPECT_EQ(mn::support::refusal([&] { (void)mn::linear("fc", y, 3); }),
             "linear<name, out>(x): x must be floats; cast it; found i32 [3, 5] in \"fc\"");
+  EXPECT_EQ(mn::support::refusal([&] { (void)mn::embedding(std::string("a\"b"), x, 3, 4); }),
+            "embedding<name, rows, width>(tokens): tokens must be i32; found f32 [3, 4] in \"a\\\"b\"");
   {
     const mn::graph::scope block(g, "blocks.7");
     EXPECT_EQ(mn::support::refusal([&] { (void)mn::linear("fc", y, 3); }),
               "linear<name, out>(x): x must be floats; cast it; found i32 [3, 5] in \"blocks.7.fc\"");
+    EXPECT_EQ(mn::support::refusal([&] { (void)mn::linear("", y, 3); }),
+              "linear<name, out>(x): x must be floats; cast it; found i32 [3, 5] in \"blocks.7\"");
   }
   EXPECT_EQ(
       mn::support::refusal([&] { (void)mn::slice(x, 1, 1, std::int64_t{1} << 62, std::int64_t{1} << 62); }),

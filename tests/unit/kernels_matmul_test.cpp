@@ -121,7 +121,8 @@ std::vector<matmul_schedule> schedules() {
 
 void expect_right(const matmul_problem& p) {
   auto all = schedules();
-  if (matmul_fits_texels(p, {.max_texel_elements = 65536})) {
+  const device_profile on{.max_texel_elements = 65536};
+  if (kernels::detail::fits_texels(p, true, on) && kernels::detail::fits_texels(p, false, on)) {
     all.push_back({matmul_tier::registers, 0, 0, 4, 8, 4, 1, 1, true});
     all.push_back({matmul_tier::registers, 0, 0, 4, 16, 4, 1, 1, true});
   }

@@ -386,6 +386,13 @@ TEST(plan_plan, gradients_lie_at_their_parameters_offset_and_one_dispatch_update
   EXPECT_EQ(p.groups, 2u) << plan::to_text(p);  // "loss" reads parameters, so the update waits for it too
 }
 
+TEST(plan_plan, a_tensor_longer_than_a_buffer_is_refused_by_its_name) {
+  graph g;
+  g.parameter("w", dtype::f32, {300});
+  EXPECT_EQ(support::sentence_of([&] { (void)plan::paged(plan::make_layout(g), 1024); }),
+            "\"w\" f32[300] has 1200 bytes and one buffer of the device holds 1024: split it");
+}
+
 TEST(plan_plan, parameters_that_no_optimizer_updates_have_no_gradients_and_no_moments) {
   using plan::area;
   for (const std::uint64_t page : {plan::unlimited_page, std::uint64_t{1024}}) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Residual networks with batch norms: trained as PyTorch trains them, and with the norms folded into convolutions.
+#include <meganeura/autodiff/gradient.hpp>
 #include <meganeura/models/resnet.hpp>
 #include <meganeura/nn/conv_forms.hpp>
 #include <meganeura/nn/losses.hpp>
@@ -129,11 +130,11 @@ TEST(runtime_resnet, a_layer_keeps_its_bias_and_a_norm_without_weight_only_moves
   EXPECT_EQ(into.get("fc.weight"), (std::vector<float>{1, 2, 3, 4, 5, 6}));
 }
 
-// [c, out / groups, ..]: as many channels as before, so that no extent tells which axis is the result's.
-template <int Groups, bool Norm>
+// [c, out / groups, ..]; with as many channels as before no extent tells which axis is the result's.
+template <int Out, int Groups, bool Norm>
 struct spread {
   static constexpr auto forward(value auto x) {
-    auto y = conv_transpose2d<"conv", 4, conv_transpose_options{.kernel = 2, .groups = Groups}>(x);
+    auto y = conv_transpose2d<"conv", Out, conv_transpose_options{.kernel = 2, .groups = Groups}>(x);
     if constexpr (Norm) {
       return batch_norm<"bn">(y);
     } else {
@@ -141,14 +142,16 @@ struct spread {
     }
   }
 };
-template <int Groups>
+template <int Out, int Groups>
 void expect_transposed_to_agree() {
   using x = input<"x", dtype::f32, dims<1, 4, 2, 2>>;
-  session<model<spread<Groups, true>, x>> with(support::shared_device());
-  session<model<spread<Groups, false>, x>> without(support::shared_device());
+  session<model<spread<Out, Groups, true>, x>> with(support::shared_device());
+  session<model<spread<Out, Groups, false>, x>> without(support::shared_device());
   set_weights(with.parameters());
-  with.parameters().set("bn.running_mean", std::vector<float>{1, -2, 3, 0.5f});
-  with.parameters().set("bn.running_var", std::vector<float>{4, 0.25f, 1, 9});
+  with.parameters().set("bn.running_mean", support::named_weights("mean", shape{Out}));
+  std::vector<float> variances;
+  for (int i = 0; i < Out; ++i) variances.push_back(0.25f * static_cast<float>(1 + i * i));
+  with.parameters().set("bn.running_var", variances);
   fold_batch_norms(with.parameters(), without.parameters());
   const std::vector<float> values = support::named_weights("x", shape{1, 4, 2, 2});
   const std::vector<float> expected = with.run(bind<"x">(values));
@@ -157,8 +160,24 @@ void expect_transposed_to_agree() {
 }
 
 TEST(runtime_resnet, norms_behind_transposed_convolutions_are_folded) {
-  expect_transposed_to_agree<1>();
-  expect_transposed_to_agree<2>();
+  expect_transposed_to_agree<4, 1>();
+  expect_transposed_to_agree<4, 2>();
+  expect_transposed_to_agree<6, 2>();
+}
+
+// Its filter may be computed.
+TEST(runtime_resnet, filters_of_transposed_convolutions_are_known_by_what_they_are_for) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {1, 4, 2, 2}), scale = g.parameter("scale", dtype::f32, {4, 1, 1, 1});
+  const node_id w = g.parameter("w", dtype::f32, {4, 4, 2, 2}), plain = g.parameter("plain", dtype::f32, {4, 4, 1, 1});
+  const node_id filter = g.map(scalar_op::multiply, {w, g.expand(scale, {4, 4, 2, 2})});
+  const node_id y = g.convolution(x, plain, {}, {1, 4, 2, 2});
+  const node_id z = g.convolution(y, filter, {.form = convolution_attribute::input}, {1, 4, 3, 3});
+  const node_id seed = g.full_like(z, 1), wrt[] = {w, plain};
+  g.add_output("dw", gradients(g, std::span(&z, 1), std::span(&seed, 1), wrt)[0]);
+  const plan::layout found = plan::make_layout(g);
+  EXPECT_TRUE(found.find("w")->spreads);
+  EXPECT_FALSE(found.find("plain")->spreads);
 }
 
 TEST(runtime_resnet, a_norm_that_no_layer_takes_up_is_not_lost) {

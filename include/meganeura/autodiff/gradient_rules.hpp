@@ -64,7 +64,8 @@ class map_writer {
   /// Arguments are numbered as they occur, so that a single operation looks like one made by graph::map.
   [[nodiscard]] node_id finish(scalar_ref result, const shape& extents, dtype type) {
     scalar_program program = builder_.finish(result);
-    if (program.nodes.back().op == scalar_op::constant) return graph_.full(extents, program.nodes.back().value, type);
+    if (program.nodes.back().op == scalar_op::constant)
+      return graph_.full(extents, rounded_to(program.nodes.back().value, type), type);  // 1e6 is infinity in f16
     small_vector<node_id, 8> used;
     for (scalar_node& node : program.nodes) {
       if (node.op != scalar_op::argument) continue;

@@ -70,10 +70,10 @@ struct all_found {};
 template <class T>
 auto what_is(const T&)
     -> decltype(found_with<T>(std::make_index_sequence<static_cast<std::size_t>(T::facts().shape.rank)>{}));
-template <class T, name_like Name>
-auto what_is(const T& operand, const Name&) -> decltype(what_is(operand));
 template <class... T>
 all_found<decltype(what_is(std::declval<T>()))...> what_is(const T&...);
+template <name_like Name, class... T>
+auto what_is(const Name&, const T&... operands) -> decltype(what_is(operands...));
 template <bool Holds, class Found>
 inline constexpr bool rule = Holds;
 
@@ -101,21 +101,26 @@ constexpr facts shown_facts(const T& argument) {
   if constexpr (value<T>) {
     return argument.facts();
   } else if constexpr (name_like<T>) {
-    return {.kind = primitive::call};
+    return {.kind = primitive::call};  // which `refuse` is told besides
   } else {
     return {.kind = primitive::constant, .value = static_cast<double>(argument)};
   }
 }
 
-constexpr const char* name_among() { return nullptr; }
-template <class First, class... Others>
-constexpr const char* name_among(const First& first, const Others&... others) {
-  if constexpr (!name_like<First>) {
-    return name_among(others...);
-  } else if constexpr (std::is_convertible_v<First, const char*>) {
-    return first;
+template <class Name>
+constexpr const char* text_of(const Name& name) {
+  if constexpr (std::is_convertible_v<Name, const char*>) {
+    return name;
   } else {
-    return first.c_str();
+    return name.c_str();
+  }
+}
+template <class First, class... Others>
+constexpr const char* layer_among(const First& first, const Others&...) {
+  if constexpr (name_like<First>) {
+    return text_of(first);
+  } else {
+    return nullptr;
   }
 }
 
@@ -125,7 +130,7 @@ template <class... Arguments>
   if constexpr (decltype(typed_tag(arguments...))::value) {
     __builtin_unreachable();  // a static_assert has refused
   } else {
-    carrier_of(arguments...).refuse(sentence, {shown_facts(arguments)...}, name_among(arguments...));
+    carrier_of(arguments...).refuse(sentence, {shown_facts(arguments)...}, layer_among(arguments...));
   }
 }
 

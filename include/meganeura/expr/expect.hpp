@@ -4,7 +4,7 @@
 #pragma once
 #pragma GCC system_header
 
-// For a call whose values are named last, and behind the first of a layer its name: a static_assert where they are
+// For a call whose values are named last, behind the name of a layer where it has one: a static_assert where they are
 // types, error (invalid_argument) where they are not. MEGANEURA_EXPECT: what follows is done where the rule holds, and
 // the result is the first value where a compiler has said that it does not. MEGANEURA_CHECK, before the others, is of
 // values alone: what follows is done anyway; `shown` is what the compiler prints.
@@ -57,12 +57,13 @@
   MEGANEURA_CHECK(::meganeura::is_integer(::meganeura::detail::common_type(a, b)),                \
                   (!::meganeura::detail::is_float_dtype<::meganeura::detail::common_type(a, b)>), \
                   "meganeura: " call ": operands must be integers; cast them", a, b)
+// Behind the value the name of a layer.
 #define MEGANEURA_EXPECT_FLOATS(call, a, ...)                                                               \
   MEGANEURA_EXPECT(::meganeura::is_float(a.facts().type), "meganeura: " call ": x must be floats; cast it", \
-                   a __VA_OPT__(, ) __VA_ARGS__)
-#define MEGANEURA_EXPECT_SUMS(call, a, ...)                 \
+                   __VA_ARGS__ __VA_OPT__(, ) a)
+#define MEGANEURA_EXPECT_SUMS(call, a)                      \
   MEGANEURA_EXPECT(::meganeura::holds_sums(a.facts().type), \
-                   "meganeura: " call ": x has 8 bits, too little for a sum; cast it", a __VA_OPT__(, ) __VA_ARGS__)
+                   "meganeura: " call ": x has 8 bits, too little for a sum; cast it", a)
 #define MEGANEURA_EXPECT_KNOWN_AXIS(call, x, axis)                              \
   MEGANEURA_EXPECT((::meganeura::detail::has_places(x.facts().shape, axis, 1)), \
                    "meganeura: " call ": x has no such axis, or its extent is not known", x)

@@ -153,15 +153,6 @@ consteval auto marked_shared() {
 template <auto Graph>
 inline constexpr auto shared_graph = marked_shared<Graph>();
 
-template <class Name>
-constexpr const char* text_of(const Name& name) {
-  if constexpr (std::is_convertible_v<Name, const char*>) {
-    return name;
-  } else {
-    return name.c_str();
-  }
-}
-
 constexpr node_spec describe_tap(const facts& x, const symbol* name) {
   return {.kind = primitive::tap, .type = x.type, .shape = x.shape, .name = name};
 }

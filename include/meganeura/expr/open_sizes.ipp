@@ -193,7 +193,10 @@ MEGANEURA_INLINE void open_sizes::refuse_unknown(std::span<const bound_elements>
        fmt::join(unknown, " and "), unknown.size() == 1 ? "is" : "are",
        inputs.empty() ? "no input has it in its shape" : fmt::to_string(fmt::join(inputs, ", ")),
        strange.empty() || absent.empty() ? "" : fmt::format(", but {} was", fmt::join(strange, ", ")), first,
-       first.empty() ? "one of them" : unknown.back(), unknown.back(), unknown.back());
+       !first.empty()       ? unknown.back()
+       : unknown.size() > 2 ? "all but one of them"
+                            : "one of them",
+       unknown.back(), unknown.back());
 }
 
 MEGANEURA_INLINE std::vector<std::int64_t> open_sizes::solved(std::span<const bound_elements> bound,

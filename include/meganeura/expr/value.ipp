@@ -351,9 +351,11 @@ MEGANEURA_INLINE void node_value::refuse(const char* sentence, std::initializer_
   constexpr std::string_view library = "meganeura: ";
   std::string_view text = sentence;
   if (text.starts_with(library)) text.remove_prefix(library.size());
-  if (layer && *layer) {
-    const std::string around = owner().paths().text(owner().scope_path());
-    found += fmt::format(" in \"{}{}{}\"", around, around.empty() ? "" : ".", layer);
+  if (layer) {
+    std::string path = owner().paths().text(owner().scope_path());
+    if (!path.empty() && *layer) path += '.';
+    path += layer;
+    if (!path.empty()) found += " in " + quote(path);
   }
   fail(error_category::invalid_argument, "{}; found {}", text, found);
 } catch (...) {

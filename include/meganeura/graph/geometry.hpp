@@ -485,6 +485,13 @@ struct window_axis {
   }
 };
 
+constexpr bool is_geometry(const convolution_attribute& c) {
+  for (int i = 0; i < c.spatial && i < max_spatial; ++i) {
+    if (c.stride[i] < 1 || c.dilation[i] < 1 || c.pad_low[i] < 0 || c.pad_high[i] < 0) return false;
+  }
+  return c.spatial >= 1 && c.spatial <= max_spatial && c.groups >= 1;
+}
+
 // Nothing (rank 0) where a window does not fit into the padded operand or slides along a symbol.
 constexpr symbolic_shape window_shape(const window_attribute& w, const symbolic_shape& x) {
   if (w.spatial < 1 || w.spatial > max_spatial || w.spatial > x.rank) return {};

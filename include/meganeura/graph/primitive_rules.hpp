@@ -334,13 +334,6 @@ inline void expect_countable(int axis, const window_axis& w) {
   expect_countable("padded extent", axis, w.padded());
 }
 
-inline bool is_geometry(const convolution_attribute& c) {
-  for (int i = 0; i < c.spatial && i < max_spatial; ++i) {
-    if (c.stride[i] < 1 || c.dilation[i] < 1 || c.pad_low[i] < 0 || c.pad_high[i] < 0) return false;
-  }
-  return c.spatial >= 1 && c.spatial <= max_spatial && c.groups >= 1;
-}
-
 inline bool convolution_fits(const convolution_attribute& c, const shape& x, const shape& w, const shape& y) {
   if (c.per_image) {
     const bool is_known = c.form == convolution_attribute::filter && x.rank() > 1 && y.rank() > 1 && x[0] == y[0];

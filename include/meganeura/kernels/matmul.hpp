@@ -142,7 +142,7 @@ struct matmul_schedule {
   std::uint32_t thread_m = 4, thread_n = 4;             // results of an invocation, multiples of 4
   std::uint32_t slices = 1;                             // ways K is shared out inside a workgroup
   std::uint32_t buffers = 1;                            // of workgroup memory: 1 or 2
-  bool texels = false;                                  // registers: a and b are uniform texel buffers
+  bool texels = false;                                  // registers: b is a uniform texel buffer, and a if it can
   std::uint32_t together = 1;                           // vectors: slices that meet inside a subgroup
 
   [[nodiscard]] std::uint32_t invocations() const {
@@ -162,12 +162,6 @@ struct matmul_schedule {
   [[nodiscard]] std::string label() const;
   friend bool operator==(const matmul_schedule&, const matmul_schedule&) = default;
 };
-
-/// Whether registers can read both operands as groups of four f32, as texels they must where no rows are shared
-/// (fusion::shares_rows), else b alone: each has unit stride along one axis whose extent is
-/// a multiple of 4, and its other strides and its offset are such multiples.
-/// Neither may hold more texels than the device views at once.
-[[nodiscard]] bool matmul_fits_texels(const matmul_problem& problem, const device_profile& device);
 
 /// errors: invalid_argument for a schedule that does not fit the problem or itself.
 [[nodiscard]] kernel_dispatch make_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
@@ -190,6 +184,8 @@ namespace detail {
 [[nodiscard]] matmul_operand plan_operand(const matmul_problem& problem, bool is_a);
 /// The same as texels, of which groups of four need but be contiguous.
 [[nodiscard]] matmul_operand plan_texels(const matmul_problem& problem, bool is_a);
+/// Whether that operand can be read as texels: it has unit stride along one axis whose extent is a multiple of 4, and
+/// no more texels than the device views at once.
 [[nodiscard]] bool fits_texels(const matmul_problem& problem, bool is_a, const device_profile& device);
 
 /// Of the eight invocations of the registers tier those that lie along n: all, unless n is too short for that.

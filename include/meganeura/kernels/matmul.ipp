@@ -216,10 +216,6 @@ MEGANEURA_INLINE bool detail::fits_texels(const matmul_problem& problem, bool is
   return plan.width == 4 && (span_of(plan) + 3) / 4 <= device.max_texel_elements;
 }
 
-MEGANEURA_INLINE bool matmul_fits_texels(const matmul_problem& problem, const device_profile& device) {
-  return detail::fits_texels(problem, true, device) && detail::fits_texels(problem, false, device);
-}
-
 MEGANEURA_INLINE void detail::check_extents(const matmul_problem& problem) {
   for (const auto* group : {&problem.batch, &problem.m, &problem.n, &problem.k}) {
     const std::uint64_t extent = extent_of(*group);

@@ -91,8 +91,8 @@ class register_operand {
   std::vector<spirv::u32> bases_;
 };
 
-// The same of rows that all lanes of a subgroup multiply: each lane loads its share, and the others have it from there.
-// A load is one of every lane anyway, of which eight would be of the same texel.
+// Rows of one operand that all lanes of a subgroup multiply: each lane loads its share, and the others have it from
+// there. A load is one of every lane anyway, and would be eight times the same one.
 class shared_operand {
  public:
   shared_operand(spirv::kernel& k, element_loads from, std::uint32_t rows, const spirv::u32& lane, std::uint32_t lanes)
@@ -139,7 +139,7 @@ class shared_operand {
   }
 
  private:
-  // Mesa 22.3.6 makes one move of this, and a search for the first lane of a broadcast.
+  // Mesa 22.3.6 makes this one move; a broadcast it makes a search for the first active lane.
   [[nodiscard]] spirv::f32 of_lane(const spirv::f32& x, std::uint32_t lane) const {
     return k_.subgroup_shuffle(x, spirv::u32(lane));
   }

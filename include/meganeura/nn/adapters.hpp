@@ -103,11 +103,11 @@ struct alpha_dropout {
 template <detail::name_like Name, value A, class Out, class Options = fixed<lora_options{}>>
 [[nodiscard]] constexpr auto lora_linear(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_last_extent(x.facts().shape),
-                   "meganeura: lora_linear<name, out>(x): x needs a last extent that is a number, not a symbol", x,
-                   name)
+                   "meganeura: lora_linear<name, out>(x): x needs a last extent that is a number, not a symbol", name,
+                   x)
   MEGANEURA_EXPECT_FLOATS("lora_linear<name, out>(x)", x, name)
   MEGANEURA_EXPECT((out >= 1 && lora_options(options).rank >= 1 && lora_options(options).alpha >= 0),
-                   "meganeura: lora_linear<name, out>(x): out and rank are at least 1, and alpha at least 0", x, name)
+                   "meganeura: lora_linear<name, out>(x): out and rank are at least 1, and alpha at least 0", name, x)
   return detail::layer<layers::lora_linear>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, lora_options Options = lora_options{}, value A>
@@ -123,7 +123,7 @@ template <detail::name_like Name, value A, class Squeezed>
   MEGANEURA_EXPECT((x.facts().shape.rank == 4 && x.facts().shape[1].is_static() && squeezed >= 1),
                    "meganeura: squeeze_excite<name, squeezed>(x): x must be [n, c, h, w] with c a number, squeezed at "
                    "least 1",
-                   x, name)
+                   name, x)
   MEGANEURA_EXPECT_FLOATS("squeeze_excite<name, squeezed>(x)", x, name)
   return detail::layer<layers::squeeze_excite>(name, x, squeezed);
 }
@@ -142,9 +142,9 @@ template <detail::name_like Name, value A, value B, class Out, class WithBias = 
                         detail::reduced_shape(b.facts().shape, 1u << (b.facts().shape.rank - 1))),
                    "meganeura: bilinear<name, out>(a, b): a and b must be rows [.., i] and [.., j], as many, i and j "
                    "numbers",
-                   a, b)
+                   name, a, b)
   MEGANEURA_EXPECT(detail::floats_of_one_type(a.facts(), b.facts()),
-                   "meganeura: bilinear<name, out>(a, b): both must be floats of one dtype; cast them", a, b)
+                   "meganeura: bilinear<name, out>(a, b): both must be floats of one dtype; cast them", name, a, b)
   return detail::layer<layers::bilinear>(name, a, b, out, with_bias);
 }
 template <fixed_string Name, std::int64_t Out, bool WithBias = true, value A, value B>
@@ -156,8 +156,8 @@ MEGANEURA_UNNAMED(bilinear, "bilinear<name, out>(a, b)")
 /// dropout of whole channels. torch.nn.Dropout1d to 3d. shapes: [n, c, ..], unchanged. source: arXiv 1411.4280.
 template <detail::name_like Name, value A, class P>
 [[nodiscard]] constexpr auto channel_dropout(const Name& name, A x, P p) {
-  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: channel_dropout<name, p>(x): p must be from 0 to 1", x, name)
-  MEGANEURA_EXPECT(x.facts().shape.rank >= 2, "meganeura: channel_dropout<name, p>(x): x must be [n, c, ..]", x, name)
+  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: channel_dropout<name, p>(x): p must be from 0 to 1", name, x)
+  MEGANEURA_EXPECT(x.facts().shape.rank >= 2, "meganeura: channel_dropout<name, p>(x): x must be [n, c, ..]", name, x)
   MEGANEURA_EXPECT_FLOATS("channel_dropout<name, p>(x)", x, name)
   return detail::layer<layers::channel_dropout>(name, x, p);
 }
@@ -171,7 +171,7 @@ MEGANEURA_UNNAMED(channel_dropout, "channel_dropout<name, p>(x)")
 /// torch.nn.AlphaDropout. shapes: unchanged. source: arXiv 1706.02515.
 template <detail::name_like Name, value A, class P>
 [[nodiscard]] constexpr auto alpha_dropout(const Name& name, A x, P p) {
-  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: alpha_dropout<name, p>(x): p must be from 0 to 1", x, name)
+  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: alpha_dropout<name, p>(x): p must be from 0 to 1", name, x)
   MEGANEURA_EXPECT_FLOATS("alpha_dropout<name, p>(x)", x, name)
   return detail::layer<layers::alpha_dropout>(name, x, p);
 }

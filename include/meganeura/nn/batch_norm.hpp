@@ -91,10 +91,10 @@ struct batch_norm {
 template <detail::name_like Name, value A, class Options = fixed<batch_norm_options{}>>
 [[nodiscard]] constexpr auto batch_norm(const Name& name, A x, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_channels(x.facts().shape),
-                   "meganeura: batch_norm<name>(x): x must be [n, c, ..] with c a number, not a symbol", x, name)
+                   "meganeura: batch_norm<name>(x): x must be [n, c, ..] with c a number, not a symbol", name, x)
   MEGANEURA_EXPECT_FLOATS("batch_norm<name>(x)", x, name)
   MEGANEURA_EXPECT(detail::is_sound(options),
-                   "meganeura: batch_norm<name>(x): epsilon must be at least 0, and momentum from 0 to 1", x, name)
+                   "meganeura: batch_norm<name>(x): epsilon must be at least 0, and momentum from 0 to 1", name, x)
   return detail::layer<layers::batch_norm>(name, x, options);
 }
 template <fixed_string Name, batch_norm_options Options = batch_norm_options{}, value A>

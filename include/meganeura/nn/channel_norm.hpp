@@ -134,10 +134,10 @@ struct weight_norm_conv {
 template <detail::name_like Name, value A, class Groups, class Options = fixed<group_norm_options{}>>
 [[nodiscard]] constexpr auto group_norm(const Name& name, A x, Groups groups, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_groups(x.facts().shape, groups),
-                   "meganeura: group_norm<name, groups>(x): x must be [n, c, ..], c a multiple of groups", x, name)
+                   "meganeura: group_norm<name, groups>(x): x must be [n, c, ..], c a multiple of groups", name, x)
   MEGANEURA_EXPECT_FLOATS("group_norm<name, groups>(x)", x, name)
   MEGANEURA_EXPECT(group_norm_options(options).epsilon >= 0,
-                   "meganeura: group_norm<name, groups>(x): epsilon must be at least 0", x, name)
+                   "meganeura: group_norm<name, groups>(x): epsilon must be at least 0", name, x)
   return detail::layer<layers::group_norm>(name, x, groups, options);
 }
 template <fixed_string Name, std::int64_t Groups, group_norm_options Options = group_norm_options{}, value A>
@@ -152,10 +152,10 @@ template <detail::name_like Name, value A, class Options = fixed<group_norm_opti
 [[nodiscard]] constexpr auto instance_norm(const Name& name, A x, Options options = {}) {
   MEGANEURA_EXPECT((x.facts().shape.rank >= 3 && x.facts().shape[1].is_static()),
                    "meganeura: instance_norm<name>(x): x must be [n, c, ..] with c a number and at least one axis more",
-                   x, name)
+                   name, x)
   MEGANEURA_EXPECT_FLOATS("instance_norm<name>(x)", x, name)
   MEGANEURA_EXPECT(group_norm_options(options).epsilon >= 0,
-                   "meganeura: instance_norm<name>(x): epsilon must be at least 0", x, name)
+                   "meganeura: instance_norm<name>(x): epsilon must be at least 0", name, x)
   if constexpr (detail::all_typed<A>::value) {
     return detail::layer<layers::group_norm>(name, x, c<A::facts().shape[1].coefficient>, options);
   } else {
@@ -203,9 +203,9 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<line
 [[nodiscard]] constexpr auto weight_norm_linear(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_last_extent(x.facts().shape),
                    "meganeura: weight_norm_linear<name, out>(x): x needs a last extent that is a number, not a symbol",
-                   x, name)
+                   name, x)
   MEGANEURA_EXPECT_FLOATS("weight_norm_linear<name, out>(x)", x, name)
-  MEGANEURA_EXPECT(out >= 1, "meganeura: weight_norm_linear<name, out>(x): out is at least 1", x, name)
+  MEGANEURA_EXPECT(out >= 1, "meganeura: weight_norm_linear<name, out>(x): out is at least 1", name, x)
   return detail::layer<layers::weight_norm_linear>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, linear_options Options = linear_options{}, value A>
@@ -223,12 +223,13 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
        detail::is_geometry(options, x.facts().shape.rank - 2) &&
        detail::fits_groups(x.facts().shape, out, options, x.facts().shape.rank - 2)),
       "meganeura: weight_norm_conv<name, out, options>(x): x must be [n, c, ..] of one to three axes more, "
-      "c and out multiples of groups; kernel, stride, dilation and groups are at least 1",
-      x)
+      "c and out multiples of groups; kernel, stride, dilation and groups are at least 1, padding 0, each one number "
+      "or one of each axis",
+      name, x)
   MEGANEURA_EXPECT_FLOATS("weight_norm_conv<name, out, options>(x)", x, name)
   MEGANEURA_EXPECT(detail::has_room(x.facts().shape, options),
-                   "meganeura: weight_norm_conv<name, out, options>(x): the window must fit into x's known extents", x,
-                   name)
+                   "meganeura: weight_norm_conv<name, out, options>(x): the window must fit into x's known extents",
+                   name, x)
   return detail::layer<layers::weight_norm_conv>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>

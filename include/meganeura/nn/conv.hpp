@@ -10,10 +10,9 @@ namespace meganeura::inline MEGANEURA_ABI {
 namespace detail {
 constexpr bool is_geometry(const conv_options& o, int axes) {
   for (int i = 0; i < axes; ++i) {
-    if (o.kernel[i] < 1 || o.stride[i] < 1 || o.dilation[i] < 1) return false;
-    if (o.padding[i] < 0 || high_padding(o, i) < 0) return false;
+    if (o.kernel[i] < 1) return false;
   }
-  return o.groups >= 1;
+  return is_geometry(geometry_of(o, axes));
 }
 constexpr bool fits_groups(const symbolic_shape& x, std::int64_t out, const conv_options& o, int axes) {
   return x.rank == axes + 2 && x[1].is_static() && x[1].coefficient % o.groups == 0 && out >= 1 && out % o.groups == 0;
@@ -47,15 +46,15 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
 [[nodiscard]] constexpr auto conv2d(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(
       detail::is_geometry(options, 2),
-      "meganeura: conv2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", x,
-      name)
+      "meganeura: conv2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", name,
+      x)
   MEGANEURA_EXPECT_FLOATS("conv2d<name, out, options>(x)", x, name)
   MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options, 2),
-                   "meganeura: conv2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups", x,
-                   name)
+                   "meganeura: conv2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups",
+                   name, x)
   MEGANEURA_EXPECT(detail::has_room(x.facts().shape, options),
                    "meganeura: conv2d<name, out, options>(x): the window must fit into [n, c, h, w] of known h and w",
-                   x, name)
+                   name, x)
   return detail::layer<layers::conv>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>

@@ -91,14 +91,14 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
 [[nodiscard]] constexpr auto conv1d(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(
       detail::is_geometry(options, 1),
-      "meganeura: conv1d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", x,
-      name)
+      "meganeura: conv1d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", name,
+      x)
   MEGANEURA_EXPECT_FLOATS("conv1d<name, out, options>(x)", x, name)
   MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options, 1),
-                   "meganeura: conv1d<name, out, options>(x): x must be [n, c, w], c and out multiples of groups", x,
-                   name)
+                   "meganeura: conv1d<name, out, options>(x): x must be [n, c, w], c and out multiples of groups", name,
+                   x)
   MEGANEURA_EXPECT(detail::has_room(x.facts().shape, options),
-                   "meganeura: conv1d<name, out, options>(x): the window must fit into [n, c, w] of known w", x, name)
+                   "meganeura: conv1d<name, out, options>(x): the window must fit into [n, c, w] of known w", name, x)
   return detail::layer<layers::conv>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
@@ -112,16 +112,15 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
 [[nodiscard]] constexpr auto conv3d(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(detail::is_geometry(options, 3),
                    "meganeura: conv3d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, "
-                   "padding 0, each one "
-                   "number or three",
-                   x, name)
+                   "padding 0, each one number or three",
+                   name, x)
   MEGANEURA_EXPECT_FLOATS("conv3d<name, out, options>(x)", x, name)
   MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options, 3),
                    "meganeura: conv3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups",
-                   x, name)
+                   name, x)
   MEGANEURA_EXPECT(
       detail::has_room(x.facts().shape, options),
-      "meganeura: conv3d<name, out, options>(x): the window must fit into [n, c, d, h, w] of known d, h and w", x, name)
+      "meganeura: conv3d<name, out, options>(x): the window must fit into [n, c, d, h, w] of known d, h and w", name, x)
   return detail::layer<layers::conv>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
@@ -140,15 +139,15 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
       detail::is_geometry(detail::adjoint_of(options), 1),
       "meganeura: conv_transpose1d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding "
       "0",
-      x, name)
+      name, x)
   MEGANEURA_EXPECT_FLOATS("conv_transpose1d<name, out, options>(x)", x, name)
   MEGANEURA_EXPECT(
       detail::fits_groups(x.facts().shape, out, detail::adjoint_of(options), 1),
-      "meganeura: conv_transpose1d<name, out, options>(x): x must be [n, c, w], c and out multiples of groups", x, name)
+      "meganeura: conv_transpose1d<name, out, options>(x): x must be [n, c, w], c and out multiples of groups", name, x)
   MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 1),
                    "meganeura: conv_transpose1d<name, out, options>(x): extents of x must be known, the result's at "
                    "least 1, and output_padding is less than the stride or the dilation",
-                   x, name)
+                   name, x)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = conv_transpose_options{}, value A>
@@ -164,16 +163,16 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
       detail::is_geometry(detail::adjoint_of(options), 2),
       "meganeura: conv_transpose2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding "
       "0",
-      x, name)
+      name, x)
   MEGANEURA_EXPECT_FLOATS("conv_transpose2d<name, out, options>(x)", x, name)
   MEGANEURA_EXPECT(
       detail::fits_groups(x.facts().shape, out, detail::adjoint_of(options), 2),
-      "meganeura: conv_transpose2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups", x,
-      name)
+      "meganeura: conv_transpose2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups", name,
+      x)
   MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 2),
                    "meganeura: conv_transpose2d<name, out, options>(x): extents of x must be known, the result's at "
                    "least 1, and output_padding is less than the stride or the dilation",
-                   x, name)
+                   name, x)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = conv_transpose_options{}, value A>
@@ -189,16 +188,16 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
       detail::is_geometry(detail::adjoint_of(options), 3),
       "meganeura: conv_transpose3d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding "
       "0, each one number or three",
-      x, name)
+      name, x)
   MEGANEURA_EXPECT_FLOATS("conv_transpose3d<name, out, options>(x)", x, name)
   MEGANEURA_EXPECT(
       detail::fits_groups(x.facts().shape, out, detail::adjoint_of(options), 3),
-      "meganeura: conv_transpose3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups", x,
-      name)
+      "meganeura: conv_transpose3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups",
+      name, x)
   MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 3),
                    "meganeura: conv_transpose3d<name, out, options>(x): extents of x must be known, the result's at "
                    "least 1, and output_padding is less than the stride or the dilation",
-                   x, name)
+                   name, x)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = conv_transpose_options{}, value A>

@@ -38,7 +38,7 @@ struct dropout {
 /// errors: "p must be from 0 to 1", "x must be floats".
 template <detail::name_like Name, value A, class P>
 [[nodiscard]] constexpr auto dropout(const Name& name, A x, P p) {
-  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: dropout<name, p>(x): p must be from 0 to 1", x, name)
+  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: dropout<name, p>(x): p must be from 0 to 1", name, x)
   MEGANEURA_EXPECT_FLOATS("dropout<name, p>(x)", x, name)
   return detail::layer<layers::dropout>(name, x, p);
 }

@@ -33,11 +33,11 @@ struct embedding {
 template <detail::name_like Name, value A, class Rows, class Width, class Options = fixed<embedding_options{}>>
 [[nodiscard]] constexpr auto embedding(const Name& name, A tokens, Rows rows, Width width, Options options = {}) {
   MEGANEURA_EXPECT(tokens.facts().type == dtype::i32,
-                   "meganeura: embedding<name, rows, width>(tokens): tokens must be i32", tokens)
+                   "meganeura: embedding<name, rows, width>(tokens): tokens must be i32", name, tokens)
   MEGANEURA_EXPECT((rows >= 1 && width >= 1),
-                   "meganeura: embedding<name, rows, width>(tokens): rows and width are at least 1", tokens)
+                   "meganeura: embedding<name, rows, width>(tokens): rows and width are at least 1", name, tokens)
   MEGANEURA_EXPECT((embedding_options(options).padding_index >= -1 && embedding_options(options).padding_index < rows),
-                   "meganeura: embedding<name, rows, width>(tokens): padding_index must be a row, or -1", tokens)
+                   "meganeura: embedding<name, rows, width>(tokens): padding_index must be a row, or -1", name, tokens)
   return detail::layer<layers::embedding>(name, tokens, rows, width, options);
 }
 template <fixed_string Name, std::int64_t Rows, std::int64_t Width, embedding_options Options = embedding_options{},

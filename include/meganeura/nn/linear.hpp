@@ -55,9 +55,9 @@ struct linear {
 template <detail::name_like Name, value A, class Out, class Options = fixed<linear_options{}>>
 [[nodiscard]] constexpr auto linear(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_last_extent(x.facts().shape),
-                   "meganeura: linear<name, out>(x): x needs a last extent that is a number, not a symbol", x, name)
+                   "meganeura: linear<name, out>(x): x needs a last extent that is a number, not a symbol", name, x)
   MEGANEURA_EXPECT_FLOATS("linear<name, out>(x)", x, name)
-  MEGANEURA_EXPECT(out >= 1, "meganeura: linear<name, out>(x): out is at least 1", x, name)
+  MEGANEURA_EXPECT(out >= 1, "meganeura: linear<name, out>(x): out is at least 1", name, x)
   return detail::layer<layers::linear>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, linear_options Options = linear_options{}, value A>

@@ -237,7 +237,7 @@ template <detail::name_like Name, value A, class... More>
       detail::can_attend_by_heads(x.facts(), x.facts(), x.facts(), heads, options),
       "meganeura: multi_head_attention<name, heads>(x): x must be floats [b?, positions, width], the width "
       "a multiple of heads; dropout is from 0 to 1",
-      x)
+      name, x)
   return detail::attended_by_heads(name, x, detail::operand_of<attn_mask>(more...),
                                    detail::operand_of<key_lengths>(more...), heads, options, x);
 }
@@ -253,7 +253,7 @@ template <detail::name_like Name, value Q, value K, value V, class... More>
                    "meganeura: multi_head_attention<name, heads>(query, key, value): operands must be floats [b?, "
                    "positions, width] of one type, the width a multiple of heads; causal needs a key for each query; "
                    "dropout is from 0 to 1",
-                   query, key, values)
+                   name, query, key, values)
   return detail::attended_by_heads(name, key, detail::operand_of<attn_mask>(more...),
                                    detail::operand_of<key_lengths>(more...), heads, options, query, key, values);
 }

@@ -80,10 +80,10 @@ template <detail::name_like Name, value A, class Options = fixed<norm_options{}>
 [[nodiscard]] constexpr auto rms_norm(const Name& name, A x, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_last_extents(x.facts().shape, static_cast<norm_options>(options).axes),
                    "meganeura: rms_norm<name>(x): x needs as many last extents as `axes` says, of numbers, not symbols",
-                   x, name)
+                   name, x)
   MEGANEURA_EXPECT_FLOATS("rms_norm<name>(x)", x, name)
   MEGANEURA_EXPECT(static_cast<norm_options>(options).epsilon >= 0,
-                   "meganeura: rms_norm<name>(x): epsilon must be at least 0", x, name)
+                   "meganeura: rms_norm<name>(x): epsilon must be at least 0", name, x)
   return detail::layer<layers::rms_norm>(name, x, options);
 }
 template <fixed_string Name, norm_options Options = norm_options{}, value A>
@@ -98,10 +98,10 @@ template <detail::name_like Name, value A, class Options = fixed<norm_options{}>
 [[nodiscard]] constexpr auto layer_norm(const Name& name, A x, Options options = {}) {
   MEGANEURA_EXPECT(
       detail::has_last_extents(x.facts().shape, static_cast<norm_options>(options).axes),
-      "meganeura: layer_norm<name>(x): x needs as many last extents as `axes` says, of numbers, not symbols", x, name)
+      "meganeura: layer_norm<name>(x): x needs as many last extents as `axes` says, of numbers, not symbols", name, x)
   MEGANEURA_EXPECT_FLOATS("layer_norm<name>(x)", x, name)
   MEGANEURA_EXPECT(static_cast<norm_options>(options).epsilon >= 0,
-                   "meganeura: layer_norm<name>(x): epsilon must be at least 0", x, name)
+                   "meganeura: layer_norm<name>(x): epsilon must be at least 0", name, x)
   return detail::layer<layers::layer_norm>(name, x, options);
 }
 template <fixed_string Name, norm_options Options = norm_options{}, value A>

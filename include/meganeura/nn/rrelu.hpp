@@ -29,7 +29,7 @@ template <detail::name_like Name, value A, class Low, class High>
 [[nodiscard]] constexpr auto rrelu(const Name& name, A x, Low low, High high) {
   MEGANEURA_EXPECT_FLOATS("rrelu<name, low, high>(x)", x, name)
   MEGANEURA_EXPECT(detail::number(low).value <= detail::number(high).value,
-                   "meganeura: rrelu<name, low, high>(x): low must not be above high", x, name)
+                   "meganeura: rrelu<name, low, high>(x): low must not be above high", name, x)
   return detail::layer<layers::rrelu>(name, x, low, high);
 }
 template <fixed_string Name, detail::number Low = 0.125, detail::number High = 1.0 / 3, value A>

@@ -88,11 +88,11 @@ template <int Axis = -1, value A>
 /// temperature must be above 0". source: arXiv 1611.01144; torch.nn.functional.gumbel_softmax has noise always.
 template <detail::name_like Name, value A, detail::axis_like Axis, class Options>
 [[nodiscard]] constexpr auto gumbel_softmax(const Name& name, A x, Axis axis, Options options) {
-  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: gumbel_softmax<name, axis>(x): x has no such axis", x,
-                   name)
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: gumbel_softmax<name, axis>(x): x has no such axis", name,
+                   x)
   MEGANEURA_EXPECT_FLOATS("gumbel_softmax<name, axis>(x)", x, name)
   MEGANEURA_EXPECT(gumbel_options(options).temperature > 0,
-                   "meganeura: gumbel_softmax<name, axis>(x): the temperature must be above 0", x, name)
+                   "meganeura: gumbel_softmax<name, axis>(x): the temperature must be above 0", name, x)
   return detail::layer<layers::gumbel_softmax>(name, x, axis, options);
 }
 template <fixed_string Name, int Axis = -1, gumbel_options Options = gumbel_options{}, value A>

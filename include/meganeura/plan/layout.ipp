@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI::plan {
@@ -27,9 +28,9 @@ MEGANEURA_INLINE layout paged(const layout& whole, std::uint64_t page_bytes) {
   std::uint64_t end = 0;
   for (named_tensor& s : tensors) {
     if (s.bytes > page_bytes) {
-      fail(error_category::unsupported,
-           "\"{}\" {}{} has {} bytes and one buffer of the device holds {}: use a smaller batch, or split it", s.name,
-           to_string(s.type), to_string(s.extents), s.bytes, page_bytes);
+      fail(error_category::unsupported, "\"{}\" {}{} has {} bytes and one buffer of the device holds {}: {}split it",
+           s.name, to_string(s.type), to_string(s.extents), s.bytes, page_bytes,
+           s.kind == op::input ? "use a smaller batch, or " : "");
     }
     s.offset = detail::fit_page(end, aligned(s.bytes), page_bytes);
     end = s.offset + aligned(s.bytes);
@@ -37,17 +38,24 @@ MEGANEURA_INLINE layout paged(const layout& whole, std::uint64_t page_bytes) {
   return {named_tensors(std::move(tensors)), end};
 }
 
-// By leaf: the first convolution that it is the filter of, which is no gradient, is a transposed one.
+// Of each leaf: whether the first convolution whose filter is made of it, element by element, is a transposed one.
+// Later ones may be gradients.
 [[nodiscard]] inline std::vector<bool> spreading_filters(const graph& g) {
-  std::vector<bool> is_filter(g.size()), spreads(g.size());
-  for (node_id id{0}; id < g.size(); ++id) {
+  std::vector<bool> spreads(g.size());
+  for (node_id id(static_cast<std::uint32_t>(g.size())); id-- > 0;) {
     if (g[id].kind != op::convolution) continue;
     const auto form = g.get<convolution_attribute>(id).form;
     if (form == convolution_attribute::filter) continue;
-    node_id filter = g.operand(id, 1);
-    while (g.operands(filter).size() == 1) filter = g.operand(filter, 0);
-    spreads[filter] = is_filter[filter] ? spreads[filter] : form == convolution_attribute::input;
-    is_filter[filter] = true;
+    std::set<node_id> seen{g.operand(id, 1)};
+    for (std::vector<node_id> open(seen.begin(), seen.end()); !open.empty();) {
+      const node_id node = open.back();
+      open.pop_back();
+      spreads[node] = form == convolution_attribute::input;
+      if (g[node].kind != op::map && g[node].kind != op::view) continue;
+      for (node_id operand : g.operands(node)) {
+        if (seen.insert(operand).second) open.push_back(operand);
+      }
+    }
   }
   return spreads;
 }
