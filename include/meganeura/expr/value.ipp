@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/core/boundary.hpp>
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/quote.hpp>
 #include <meganeura/expr/model.hpp>
 #include <meganeura/expr/value.hpp>
 #include <meganeura/graph/primitive_rules.hpp>

@@ -2,6 +2,7 @@
 // The registers tier of matmul.hpp: operands read straight from their buffers, best as texels.
 #pragma once
 #include <meganeura/core/division.hpp>
+#include <meganeura/fusion/product_tiles.hpp>
 #include <meganeura/kernels/matmul.hpp>
 #include <meganeura/kernels/register_operand.hpp>
 
