@@ -625,6 +625,12 @@ inline constexpr int max_rank = 8;
 inline constexpr int max_spatial = 3;
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// What models need of <utility>: move, declval, sequences of indices and what a structured binding asks for. Pairs and
+// <compare>, which come with that header, are a tenth of what the front end costs a compiler.
+#if __has_include(<bits/utility.h>)  // libstdc++ from 12 on
+#include <bits/utility.h>
+#else
+#endif
 
 namespace meganeura::inline MEGANEURA_ABI {
 

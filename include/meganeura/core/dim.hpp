@@ -4,10 +4,10 @@
 #include <meganeura/core/extent_sum.hpp>
 #include <meganeura/core/fixed_string.hpp>
 #include <meganeura/core/rank.hpp>
+#include <meganeura/core/utility.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI {
 

@@ -2,10 +2,10 @@
 // Several values with names: what a forward function returns, and what a run gives.
 #pragma once
 #include <meganeura/core/fixed_string.hpp>
+#include <meganeura/core/utility.hpp>
 
 #include <cstddef>
 #include <type_traits>
-#include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI {
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Losses are modules: of what a model returns and of named inputs of their own.
 #pragma once
+#include <meganeura/core/utility.hpp>
 #include <meganeura/expr/model.hpp>
-
-#include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI {
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Named modules, the unit of typing: a body is traced once for each list of operand types.
 #pragma once
+#include <meganeura/core/utility.hpp>
 #include <meganeura/expr/map.hpp>
-
-#include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI {
 

@@ -5,6 +5,7 @@
 #include <meganeura/core/dtype.hpp>
 #include <meganeura/core/initializer.hpp>
 #include <meganeura/core/same_bits.hpp>
+#include <meganeura/core/utility.hpp>
 #include <meganeura/graph/geometry.hpp>
 #include <meganeura/graph/op.hpp>
 #include <meganeura/graph/scalar_op.hpp>
@@ -12,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
-#include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI {
 

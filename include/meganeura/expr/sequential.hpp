@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Layers that differ, one after the other, named by their place.
 #pragma once
+#include <meganeura/core/utility.hpp>
 #include <meganeura/expr/module.hpp>
 
 #include <cstddef>
 #include <type_traits>
-#include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // From a kind of node that is known at run time to a template over kinds: how the traits of operations are asked.
 #pragma once
+#include <meganeura/core/utility.hpp>
 #include <meganeura/graph/op.hpp>
 
 #include <cstddef>
-#include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
