@@ -260,14 +260,6 @@ struct labels {
 };
 
 namespace detail {
-// The mean of a batch is one of the labels that count: how many they are is its weight among other batches.
-template <cross_entropy_options Options>
-struct weighed_by_labels {
-  static constexpr auto labels_that_count(value auto scores,
-                                          value auto label) requires(Options.reduction == loss_reduction::mean) {
-    return class_labels(scores, label, Options).counted();
-  }
-};
 template <cross_entropy_options Options>
 struct dense_cross_entropy_module {
   static constexpr cross_entropy_options options = Options;
@@ -276,7 +268,9 @@ struct dense_cross_entropy_module {
   }
 };
 template <cross_entropy_options Options>
-struct cross_entropy_module : dense_cross_entropy_module<Options>, weighed_by_labels<Options> {};
+struct cross_entropy_module : dense_cross_entropy_module<Options> {
+  static constexpr bool counts_labels = true;
+};
 }  // namespace detail
 
 /// cross_entropy_loss of a model's result, with the labels bound by this name: trainer<mlp, cross_entropy<"label">>.

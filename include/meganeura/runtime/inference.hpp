@@ -34,6 +34,9 @@ class inference {
   /// every symbol is fixed, the program is built at once; where none is and no parameters are given, they are made by
   /// the first program.
   inference(const device& on, sized<graph> g, const run_options& options = {}, meganeura::parameters weights = {});
+  inference(inference&&) noexcept;
+  inference& operator=(inference&&) noexcept;
+  ~inference();
 
   /// A handle to the weights.
   [[nodiscard]] meganeura::parameters parameters() const { return parameters_; }

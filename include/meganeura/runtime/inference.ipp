@@ -41,6 +41,10 @@ MEGANEURA_INLINE inference::inference(const device& on, sized<graph> g, const ru
   rethrow_as_error("building a session");
 }
 
+MEGANEURA_INLINE inference::inference(inference&&) noexcept = default;
+MEGANEURA_INLINE inference& inference::operator=(inference&&) noexcept = default;
+MEGANEURA_INLINE inference::~inference() = default;
+
 MEGANEURA_INLINE program& inference::select(std::span<const input_values> inputs, const symbol_extents& sizes) try {
   return *programs_.at(inputs, sizes, [this](const symbol_extents& at) {
     const detail::timed<graph> traced = detail::take_time([&] { return make_(at, run_mode::evaluation); });

@@ -7,6 +7,7 @@
 #include <meganeura/expr/loss.hpp>
 #include <meganeura/expr/lower.hpp>
 #include <meganeura/expr/symbol_extents.hpp>
+#include <meganeura/nn/loss.hpp>
 #include <meganeura/runtime/session.hpp>
 #include <meganeura/runtime/training.hpp>
 
@@ -23,11 +24,13 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-// Whether a loss of the library's is a mean over labels, its first input: their number is what a batch weighs.
+// Whether a loss of the library's is a mean over the labels that count, its first input: how many they are is what a
+// batch weighs among others.
 template <class Module>
-concept counts_labels = requires(const node_value& x) {
-  { Module::labels_that_count(x, x) } -> std::same_as<node_value>;
-};
+concept counts_labels = Module::counts_labels && Module::options.reduction == loss_reduction::mean;
+// How many do, as a value of the graph; compiled once, not in each program.
+[[nodiscard]] node_value labels_that_count(const node_value& scores, const node_value& label,
+                                           const cross_entropy_options& options);
 // Whether the loss of all batches is the sum of theirs.
 template <class Module>
 constexpr bool adds_up() {
@@ -55,7 +58,7 @@ template <class Model, class Loss>
     if (evaluates) {
       const graph::scope in(g, "loss");
       const node_value label(g, g.find_leaf(both::own_inputs::symbols[0]->text));
-      g.add_output("loss.weight", both::loss_module::labels_that_count(node_value(g, predicted[0]), label));
+      g.add_output("loss.weight", labels_that_count(node_value(g, predicted[0]), label, both::loss_module::options));
     }
   }
   for (int i = 0; evaluates && i < model::result_count; ++i)  // a step need not keep them
@@ -241,3 +244,7 @@ class trainer : public training {
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/runtime/trainer.ipp>
+#endif

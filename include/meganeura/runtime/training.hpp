@@ -57,6 +57,9 @@ class training {
   /// then take parameters() and init them.
   training(const device& on, sized<graph_with_loss> model, const optimizer& chosen,
            const training_options& options = {}, meganeura::parameters weights = {});
+  training(training&&) noexcept;
+  training& operator=(training&&) noexcept;
+  ~training();
 
   /// A handle to the weights.
   [[nodiscard]] meganeura::parameters parameters() const { return parameters_; }

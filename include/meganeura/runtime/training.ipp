@@ -133,6 +133,10 @@ MEGANEURA_INLINE training::training(const device& on, sized<graph_with_loss> mod
   rethrow_as_error("building a trainer");
 }
 
+MEGANEURA_INLINE training::training(training&&) noexcept = default;
+MEGANEURA_INLINE training& training::operator=(training&&) noexcept = default;
+MEGANEURA_INLINE training::~training() = default;
+
 MEGANEURA_INLINE program training::build(graph_with_loss model, const symbol_extents& at, double trace_ms) {
   program_options options = options_.program;
   parameter_groups groups = detail::groups_of(detail::leaf_names(model.forward), options_, groups_);
