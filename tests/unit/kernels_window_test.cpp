@@ -35,6 +35,13 @@ const window_case cases[] = {
     // Windows longer than the tensor, which begin before it, end behind it, or both.
     {{2, 7}, {.spatial = 1, .window = {20}, .stride = {3}, .pad_low = {17}, .pad_high = {14}}},
     {{2, 3, 5}, {.window = {9, 4}, .stride = {2, 1}, .pad_low = {8, 2}, .pad_high = {5, 3}}},
+    // Planes of several tiles, whose windows lie in two of them.
+    {{2, 3, 35, 41}, {.window = {3, 3}, .stride = {2, 2}, .pad_low = {1, 1}, .pad_high = {1, 1}}},
+    {{1, 2, 19, 67}, {.window = {5, 4}, .stride = {1, 3}, .pad_low = {2, 0}, .pad_high = {1, 2}}},
+    {{3, 300}, {.spatial = 1, .window = {40}, .stride = {7}, .pad_low = {3}, .pad_high = {11}}},
+    {{2, 9, 10, 33},
+     {.spatial = 3, .window = {3, 2, 3}, .stride = {1, 2, 1}, .pad_low = {1, 0, 2}, .pad_high = {1, 1, 0}}},
+    {{1, 70, 3}, {.window = {4, 3}, .stride = {5, 1}}},
 };
 
 oracle::tensor<double> with_ties(const shape& extents, dtype type) {

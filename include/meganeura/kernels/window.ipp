@@ -47,6 +47,46 @@ struct window_plan {
   return fits && elements <= most;
 }
 
+/// Elements of one plane, an invocation each, whose windows a workgroup looks at together: their extents and those of
+/// the windows that they lie in, along each axis, and how many such tiles a plane has.
+struct window_tile {
+  std::array<std::uint32_t, max_spatial> elements{1, 1, 1}, windows{1, 1, 1}, tiles{1, 1, 1};
+  std::uint32_t size = 1, window_count = 1;
+  std::int64_t count = 1;  // of all planes
+};
+
+/// Where windows with a maximum may overlap; nothing for planes that leave a workgroup idle.
+[[nodiscard]] inline std::optional<window_tile> tile_of_windows(const window_attribute& window, const shape& x,
+                                                                const shape& y, const device_profile& on) {
+  if (window.kind != reduce_kind::max) return {};
+  constexpr std::uint32_t least = 32, most = 256, longest = 32;
+  const int first = x.rank() - window.spatial;
+  std::uint32_t room = std::min(most, on.max_invocations);
+  window_tile made;
+  // The last axis first and again at the end, where the others left something.
+  const auto lengthen = [&](int i, std::uint32_t limit) {
+    std::uint32_t& own = made.elements[static_cast<std::size_t>(i)];
+    while (2 * own <= limit && own < x[first + i] && room > 1) own *= 2, room /= 2;
+  };
+  lengthen(window.spatial - 1, longest);
+  for (int i = window.spatial - 1; i-- > 0;) lengthen(i, most);
+  lengthen(window.spatial - 1, most);
+  double windows = 1;
+  made.count = x.elements();
+  for (int i = 0; i < window.spatial; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const std::int64_t covering = (made.elements[at] + window.window[i] - 2) / window.stride[i] + 1;
+    made.windows[at] = static_cast<std::uint32_t>(std::min(covering, y[first + i]));
+    made.tiles[at] = static_cast<std::uint32_t>(ceil_div<std::int64_t>(x[first + i], made.elements[at]));
+    made.size *= made.elements[at];
+    windows *= made.windows[at];
+    made.count = made.count / x[first + i] * made.tiles[at];
+  }
+  if (made.size < least || 4 * windows > on.max_shared_bytes / 2) return {};
+  made.window_count = static_cast<std::uint32_t>(windows);
+  return made;
+}
+
 /// The loops over windows and over one window are written out where they are short.
 class window_kernel {
  public:
@@ -55,9 +95,10 @@ class window_kernel {
       : window_(window),
         plan_(plan),
         by_windows_(scatters && plan.lanes == 1 && scatters_by_windows(window, x, y)),
+        tile_(scatters && plan.lanes == 1 && !by_windows_ ? tile_of_windows(window, x, y, on) : std::nullopt),
         count_(scatters && !by_windows_ ? x.elements() : y.elements()),
-        grid_(make_flat_grid(count_, plan.elements(), on)),
-        owner_(fmt::format("{} {}", name, count_), {plan.size, 1, 1}),
+        grid_(tile_ ? make_flat_grid(tile_->count, 1, on) : make_flat_grid(count_, plan.elements(), on)),
+        owner_(fmt::format("{} {}", name, count_), {tile_ ? tile_->size : plan.size, 1, 1}),
         type_(type),
         scatters_(scatters),
         totals_(owner_, plan.size) {
@@ -85,6 +126,10 @@ class window_kernel {
     if (is_max || !scatters_) x_.emplace(owner_, type_, "x");
     if (scatters_) y_.emplace(owner_, type_, "y");
     const bound_tensor result(owner_, type_, "result", 1);
+    if (tile_) {
+      scatter_tile(*tile_, result);
+      return {owner_.finish(), grid_.groups};
+    }
     const spirv::u32 thread = owner_.local_id(0);
     lane_ = thread % plan_.lanes;
     const spirv::u32 wanted = grid_.position(owner_) * plan_.elements() + thread / plan_.lanes;
@@ -196,10 +241,7 @@ class window_kernel {
   [[nodiscard]] scalar_value reduced(const spirv::u32& outer, const index& at) {
     const scalar_op how = window_.kind == reduce_kind::max ? scalar_op::row_max : scalar_op::row_sum;
     const running_sum total = start_total(how);
-    index origin;
-    for (std::size_t i = 0; i < max_spatial; ++i)
-      origin[i] = at[i] * word(window_.stride[i]) + word(-window_.pad_low[i]);
-    const elements window = elements_from(origin);
+    const elements window = elements_from(origin_of(at));
     for_each(element_count_, element_count_ <= 32, true, std::span(&total, 1), [&](const spirv::u32& element) {
       index from = split(element, reach_);
       for (std::size_t i = 0; i < max_spatial; ++i) from[i] = window.first[i] + from[i];
@@ -209,31 +251,94 @@ class window_kernel {
     return shared_total(how, total.place);
   }
 
-  /// A window that an element lies in: its place among the windows, its elements, and which of them the element is.
+  // The first window along an axis that covers a place or one behind it.
+  [[nodiscard]] spirv::u32 first_window(std::size_t i, const spirv::u32& place) const {
+    const spirv::u32 padded = place + word(window_.pad_low[i]), length(sizes_[i]);
+    return select(padded < length, spirv::u32(0), (padded - length) / word(window_.stride[i]) + 1u);
+  }
+  [[nodiscard]] index origin_of(const index& window) const {
+    index origin;
+    for (std::size_t i = 0; i < max_spatial; ++i)
+      origin[i] = window[i] * word(window_.stride[i]) + word(-window_.pad_low[i]);
+    return origin;
+  }
+
+  /// A window that an element lies in: its place among the windows.
   struct covering {
     index window;
-    elements reached;
-    spirv::u32 element;
     spirv::boolean exists{true};
   };
 
   [[nodiscard]] covering covering_window(const index& at, const spirv::u32& number) const {
     covering found;
-    index origin;
     const index counted = split(number, windows_);
     for (std::size_t i = 0; i < max_spatial; ++i) {
-      const spirv::u32 stride = word(window_.stride[i]), padded = at[i] + word(window_.pad_low[i]);
-      const spirv::u32 length(sizes_[i]);
-      const spirv::u32 first = select(padded < length, spirv::u32(0), (padded - length) / stride + 1u);
-      const spirv::u32 last = min(padded / stride, spirv::u32(std::max(out_[i], 1u) - 1));
-      found.window[i] = first + counted[i];
+      const spirv::u32 padded = at[i] + word(window_.pad_low[i]);
+      const spirv::u32 last = min(padded / word(window_.stride[i]), spirv::u32(std::max(out_[i], 1u) - 1));
+      found.window[i] = first_window(i, at[i]) + counted[i];
       found.exists = found.exists && found.window[i] <= last;
-      origin[i] = found.window[i] * stride + word(-window_.pad_low[i]);
     }
-    found.reached = elements_from(origin);
-    for (std::size_t i = 0; i < max_spatial; ++i)
-      found.element = found.element * reach_[i] + (at[i] - found.reached.first[i]);
     return found;
+  }
+
+  // Of a tile, each window's first maximum is looked for once; then every element asks whether it is that.
+  void scatter_tile(const window_tile& tile, const bound_tensor& result) {
+    const spirv::u32 thread = owner_.local_id(0), wanted = grid_.position(owner_);
+    spirv::u32 outer = min(wanted, spirv::u32(tile.count - 1));
+    index start, first, at = split(thread, tile.elements);
+    for (std::size_t i = max_spatial; i-- > 0;) {
+      start[i] = outer % tile.tiles[i] * tile.elements[i];
+      outer = outer / tile.tiles[i];
+      first[i] = first_window(i, start[i]);
+      at[i] = start[i] + at[i];
+    }
+    const auto maxima = owner_.shared<spirv::u32>(tile.window_count);
+    owner_.for_(thread, spirv::u32(tile.window_count), spirv::u32(tile.size), [&](const spirv::u32& number) {
+      index window = split(number, tile.windows);
+      for (std::size_t i = 0; i < max_spatial; ++i) window[i] = first[i] + window[i];
+      maxima.store(number, first_maximum_of(outer, elements_from(origin_of(window))));
+    });
+    owner_.barrier();
+    const spirv::u32 own = flat(0, at, in_);
+    const running_sum total = start_total(scalar_op::row_sum);
+    for_each(window_count_, window_count_ <= 32, false, std::span(&total, 1), [&](const spirv::u32& number) {
+      const covering found = covering_window(at, number);
+      index place;
+      for (std::size_t i = 0; i < max_spatial; ++i) place[i] = found.window[i] - first[i];
+      const spirv::u32 known = select(found.exists, flat(0, place, tile.windows), spirv::u32(0));
+      const spirv::boolean is_maximum = found.exists && maxima.load(known) == own;
+      const scalar_value value = value_of(*y_, outer, found.window, out_, is_maximum, total.start);
+      spirv::untyped::store(total.place, combine(owner_, scalar_op::row_sum, spirv::untyped::load(total.place), value));
+    });
+    owner_.if_(wanted < spirv::u32(tile.count) && inside(at, in_),
+               [&] { result.store(flat(outer, at, in_), spirv::untyped::load(total.place)); });
+  }
+
+  // Its place in the plane.
+  [[nodiscard]] spirv::u32 first_maximum_of(const spirv::u32& outer, const elements& window) {
+    const running_sum largest = start_total(scalar_op::row_max);
+    constexpr std::uint32_t none = 0xffffffff;
+    const auto place = owner_.variable<spirv::u32>(none);
+    for_each(element_count_, element_count_ <= 32, false, {}, [&](const spirv::u32& element) {
+      index at = split(element, reach_);
+      for (std::size_t i = 0; i < max_spatial; ++i) at[i] = window.first[i] + at[i];
+      const spirv::boolean real = exists(window, at);
+      const scalar_value value = value_of(*x_, outer, at, in_, real, largest.start);
+      const scalar_value before = spirv::untyped::load(largest.place);
+      const spirv::boolean above = real && (place.load() == none || is_above(value, before));
+      spirv::untyped::store(largest.place, spirv::untyped::select(above, value, before));
+      place = select(above, flat(0, at, in_), place.load());
+    });
+    return place.load();
+  }
+
+  [[nodiscard]] static spirv::boolean is_nan(const scalar_value& of) {
+    return of.type.is_float() ? spirv::boolean(spirv::untyped::is_nan(of)) : spirv::boolean(false);
+  }
+  // A NaN is above every number.
+  [[nodiscard]] static spirv::boolean is_above(const scalar_value& value, const scalar_value& other) {
+    using spirv::untyped::comparison;
+    return spirv::boolean(spirv::untyped::compare(comparison::less, other, value)) || (is_nan(value) && !is_nan(other));
   }
 
   [[nodiscard]] scalar_value scattered(const spirv::u32& outer, const index& at, const spirv::u32& position) {
@@ -244,31 +349,29 @@ class window_kernel {
     for_each(window_count_, written_out, !is_max, std::span(&total, 1), [&](const spirv::u32& number) {
       const covering found = covering_window(at, number);
       scalar_value value = value_of(*y_, outer, found.window, out_, found.exists, total.start);
-      if (is_max) value = spirv::untyped::select(first_maximum(outer, found, own, written_out), value, total.start);
+      if (is_max) {
+        const elements window = elements_from(origin_of(found.window));
+        value = spirv::untyped::select(is_first_maximum(outer, window, at, own, written_out), value, total.start);
+      }
       spirv::untyped::store(total.place, combine(owner_, scalar_op::row_sum, spirv::untyped::load(total.place), value));
     });
     return is_max ? spirv::untyped::load(total.place) : shared_total(scalar_op::row_sum, total.place);
   }
 
-  // Whether the element, which holds `own`, is the first maximum of that window: greater than all before it and not
-  // less than those after it, where a NaN is greater than every number.
-  [[nodiscard]] spirv::boolean first_maximum(const spirv::u32& outer, const covering& found, const scalar_value& own,
-                                             bool written_out) {
+  // Whether the element at `own_place`, which holds `own`, is the first maximum of that window: above all before it and
+  // none after it above it.
+  [[nodiscard]] spirv::boolean is_first_maximum(const spirv::u32& outer, const elements& window, const index& own_place,
+                                                const scalar_value& own, bool written_out) {
+    spirv::u32 own_element = 0;
+    for (std::size_t i = 0; i < max_spatial; ++i)
+      own_element = own_element * reach_[i] + (own_place[i] - window.first[i]);
     const auto holds = owner_.variable<spirv::u32>(1u);
     for_each(element_count_, written_out, true, {}, [&](const spirv::u32& other) {
       index at = split(other, reach_);
-      for (std::size_t i = 0; i < max_spatial; ++i) at[i] = found.reached.first[i] + at[i];
-      const spirv::boolean real = exists(found.reached, at);
+      for (std::size_t i = 0; i < max_spatial; ++i) at[i] = window.first[i] + at[i];
+      const spirv::boolean real = exists(window, at);
       const scalar_value value = value_of(*x_, outer, at, in_, real, identity(scalar_op::row_max, type_));
-      using spirv::untyped::comparison;
-      const bool is_real = own.type.is_float();
-      const spirv::boolean own_nan = is_real ? spirv::boolean(spirv::untyped::is_nan(own)) : spirv::boolean(false);
-      const spirv::boolean nan = is_real ? spirv::boolean(spirv::untyped::is_nan(value)) : spirv::boolean(false);
-      const spirv::boolean beaten =
-          spirv::boolean(spirv::untyped::compare(comparison::less, own, value)) || (nan && !own_nan);
-      const spirv::boolean tied =
-          spirv::boolean(spirv::untyped::compare(comparison::equal, own, value)) || (nan && own_nan);
-      const spirv::boolean loses = beaten || (tied && other < found.element && real);
+      const spirv::boolean loses = is_above(value, own) || (real && other < own_element && !is_above(own, value));
       holds = select(loses, spirv::u32(0), holds.load());
     });
     return spirv::u32(shared_total(scalar_op::row_min, holds.reference())) != 0u;
@@ -276,7 +379,6 @@ class window_kernel {
 
   // To the first maximum of window number `position` its value, to its other elements zeros.
   void scatter_window(const spirv::u32& position, const bound_tensor& result) {
-    using spirv::untyped::comparison;
     spirv::u32 outer = position;
     index origin;
     for (std::size_t i = max_spatial; i-- > 0;) {
@@ -291,15 +393,11 @@ class window_kernel {
       places.push_back(flat(outer, at, in_));
       values.push_back(x_->load(places.back()));
     }
-    const auto is_nan = [](const scalar_value& of) {
-      return of.type.is_float() ? spirv::boolean(spirv::untyped::is_nan(of)) : spirv::boolean(false);
-    };
     scalar_value largest = values[0];
     spirv::u32 which = 0;
     for (std::uint32_t element = 1; element < element_count_; ++element) {
       const scalar_value& value = values[element];
-      const spirv::boolean above = spirv::boolean(spirv::untyped::compare(comparison::less, largest, value)) ||
-                                   (is_nan(value) && !is_nan(largest));
+      const spirv::boolean above = is_above(value, largest);
       largest = spirv::untyped::select(above, value, largest);
       which = select(above, spirv::u32(element), which);
     }
@@ -313,6 +411,7 @@ class window_kernel {
   window_attribute window_;
   window_plan plan_;
   bool by_windows_;
+  std::optional<window_tile> tile_;
   std::int64_t count_;
   flat_grid grid_;
   spirv::kernel owner_;
