@@ -8752,14 +8752,6 @@ struct labels {
 };
 
 namespace detail {
-// The mean of a batch is one of the labels that count: how many they are is its weight among other batches.
-template <cross_entropy_options Options>
-struct weighed_by_labels {
-  static constexpr auto labels_that_count(value auto scores,
-                                          value auto label) requires(Options.reduction == loss_reduction::mean) {
-    return class_labels(scores, label, Options).counted();
-  }
-};
 template <cross_entropy_options Options>
 struct dense_cross_entropy_module {
   static constexpr cross_entropy_options options = Options;
@@ -8768,7 +8760,9 @@ struct dense_cross_entropy_module {
   }
 };
 template <cross_entropy_options Options>
-struct cross_entropy_module : dense_cross_entropy_module<Options>, weighed_by_labels<Options> {};
+struct cross_entropy_module : dense_cross_entropy_module<Options> {
+  static constexpr bool counts_labels = true;
+};
 }  // namespace detail
 
 /// cross_entropy_loss of a model's result, with the labels bound by this name: trainer<mlp, cross_entropy<"label">>.
@@ -10731,8 +10725,9 @@ template <cross_entropy_options Options = cross_entropy_options{}, value Scores,
 
 namespace detail {
 template <cross_entropy_options Options>
-struct nll_module : weighed_by_labels<Options> {
+struct nll_module {
   static constexpr cross_entropy_options options = Options;
+  static constexpr bool counts_labels = true;
   static constexpr auto forward(value auto scores, value auto label) { return nll_loss<Options>(scores, label); }
 };
 }  // namespace detail
@@ -17610,8 +17605,6 @@ class device {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
 
-#include <bit>
-
 namespace meganeura::inline MEGANEURA_ABI {
 
 using vulkan::device;
@@ -17622,84 +17615,17 @@ using vulkan::rate_measurement;
 
 /// Matrix units of the device that products can use, the first choice first: 16x16x16, for which schedules and costs
 /// were measured, then the larger ones.
-[[nodiscard]] inline std::vector<matrix_shape> usable_units(const device_facts& facts) {
-  using enum vulkan::component_type;
-  std::vector<matrix_shape> found;
-  for (const vulkan::cooperative_matrix_shape& each : facts.cooperative_matrix_shapes) {
-    const matrix_shape unit{each.m, each.n, each.k};
-    const bool is_typed = each.a == float16 && each.b == float16 && each.c == float32 && each.result == float32;
-    if (is_typed && each.scope == vulkan::matrix_scope::subgroup && is_usable(unit, facts.subgroup_size) &&
-        std::ranges::find(found, unit) == found.end())
-      found.push_back(unit);
-  }
-  std::ranges::stable_sort(found, std::greater(), [](const matrix_shape& unit) {
-    return std::pair(unit == matrix_shape{16, 16, 16}, unit.m * unit.n * unit.k);
-  });
-  return found;
-}
-
-namespace detail {
-
-// GPUs have the default rates scaled by their size; a CPU's driver pays more for bytes and arithmetic than for
-// launches.
-inline void set_rates(device_profile& device, const device_facts& facts) {
-  const double share = facts.compute_units / static_cast<double>(device.compute_units);
-  device.compute_units = facts.compute_units;
-  if (facts.type == vulkan::device_type::cpu) {
-    device.parallel = false;
-    device.bandwidth = 4e9, device.scalar_flops = 1e9, device.matmul_flops = 15e9;
-    device.launch = {.dispatch = 15e-6};
-    device.product_once = device.vectors_once = device.region_once = 0, device.full_occupancy = 64;
-  } else {
-    device.bandwidth *= share, device.scalar_flops *= share, device.matmul_flops *= share;
-    device.matrix_flops *= share;
-  }
-}
-
-inline void set_units(device_profile& device, const device_facts& facts, bool subgroups) {
-  constexpr std::uint32_t vulkan_1_3 = 1u << 22 | 3u << 12;  // its SPIR-V is that of modules with matrices
-  const bool runs = subgroups && facts.has_f16 && facts.has_memory_model && facts.api_version >= vulkan_1_3;
-  const std::vector<matrix_shape> units = usable_units(facts);
-  if (runs && facts.type != vulkan::device_type::cpu && !units.empty())
-    device.matrix_units = matrix_units::cooperative, device.unit = units.front();
-  else if (facts.emulated_units)
-    device.matrix_units = matrix_units::emulated, device.unit = *facts.emulated_units;
-}
-
-}  // namespace detail
+[[nodiscard]] std::vector<matrix_shape> usable_units(const device_facts& facts);
 
 /// The one place where what a device can do becomes what the other folders see. How long things take on it is what an
 /// H100 or lavapipe was found to take; see profile_of for devices that are opened.
-[[nodiscard]] inline device_profile make_device_profile(const device_facts& facts) {
-  const std::uint32_t invocations = std::min(facts.max_workgroup_invocations, facts.max_workgroup_size[0]);
-  device_profile device{.subgroup_size = facts.subgroup_size,
-                        .max_shared_bytes = facts.usable_shared_bytes(),
-                        .max_invocations = std::bit_floor(invocations),
-                        .max_binding_bytes = facts.max_storage_range,
-                        .max_texel_elements = facts.max_texel_elements,
-                        .max_loop_iterations = facts.quirks.max_loop_iterations,
-                        .special_values = facts.has_special_values,
-                        .f16 = facts.has_f16,
-                        .prefers_texel_buffers = facts.quirks.prefers_texel_buffers};
-  std::copy(facts.max_workgroup_count.begin(), facts.max_workgroup_count.end(), device.max_groups);
-  const bool one_size = facts.min_subgroup_size == facts.max_subgroup_size || facts.has_subgroup_size_control;
-  const bool subgroups = one_size && facts.has_full_subgroups && facts.subgroup_size <= device.max_invocations;
-  device.subgroup_arithmetic = subgroups && (facts.subgroup_operations & spirv::subgroup_arithmetic) != 0;
-  device.device_scope = facts.has_device_scope;
-  device.subgroup_shuffle = subgroups && (facts.subgroup_operations & spirv::subgroup_shuffle) != 0;
-  detail::set_units(device, facts, subgroups);
-  detail::set_rates(device, facts);
-  return device;
-}
+[[nodiscard]] device_profile make_device_profile(const device_facts& facts);
 
 /// How much a kernel may read at once, so that what is fused can be bound.
-[[nodiscard]] inline fusion::region_limits make_region_limits(const device_facts& facts,
-                                                              fusion::region_limits limits = {}) {
-  limits.buffers = std::min<std::size_t>(limits.buffers, facts.max_storage_buffers - 1);
-  return limits;
-}
+[[nodiscard]] fusion::region_limits make_region_limits(const device_facts& facts, fusion::region_limits limits = {});
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+
 // Batch norms as a part of the convolutions before them: the weights of a model without norms from those of one with.
 // Names by pattern: which ones are meant, and what they are called elsewhere.
 // What one side calls otherwise than the other: a row of tables that models have at hand.
@@ -19137,6 +19063,9 @@ class inference {
   /// every symbol is fixed, the program is built at once; where none is and no parameters are given, they are made by
   /// the first program.
   inference(const device& on, sized<graph> g, const run_options& options = {}, meganeura::parameters weights = {});
+  inference(inference&&) noexcept;
+  inference& operator=(inference&&) noexcept;
+  ~inference();
 
   /// A handle to the weights.
   [[nodiscard]] meganeura::parameters parameters() const { return parameters_; }
@@ -20392,6 +20321,9 @@ class training {
   /// then take parameters() and init them.
   training(const device& on, sized<graph_with_loss> model, const optimizer& chosen,
            const training_options& options = {}, meganeura::parameters weights = {});
+  training(training&&) noexcept;
+  training& operator=(training&&) noexcept;
+  ~training();
 
   /// A handle to the weights.
   [[nodiscard]] meganeura::parameters parameters() const { return parameters_; }
@@ -20529,11 +20461,13 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-// Whether a loss of the library's is a mean over labels, its first input: their number is what a batch weighs.
+// Whether a loss of the library's is a mean over the labels that count, its first input: how many they are is what a
+// batch weighs among others.
 template <class Module>
-concept counts_labels = requires(const node_value& x) {
-  { Module::labels_that_count(x, x) } -> std::same_as<node_value>;
-};
+concept counts_labels = Module::counts_labels && Module::options.reduction == loss_reduction::mean;
+// How many do, as a value of the graph; compiled once, not in each program.
+[[nodiscard]] node_value labels_that_count(const node_value& scores, const node_value& label,
+                                           const cross_entropy_options& options);
 // Whether the loss of all batches is the sum of theirs.
 template <class Module>
 constexpr bool adds_up() {
@@ -20561,7 +20495,7 @@ template <class Model, class Loss>
     if (evaluates) {
       const graph::scope in(g, "loss");
       const node_value label(g, g.find_leaf(both::own_inputs::symbols[0]->text));
-      g.add_output("loss.weight", both::loss_module::labels_that_count(node_value(g, predicted[0]), label));
+      g.add_output("loss.weight", labels_that_count(node_value(g, predicted[0]), label, both::loss_module::options));
     }
   }
   for (int i = 0; evaluates && i < model::result_count; ++i)  // a step need not keep them
@@ -20784,6 +20718,8 @@ MEGANEURA_INLINE void shape::refuse_axis(int axis) const {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Definitions for graph/scalar.hpp.
+
+#include <bit>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -27404,6 +27340,84 @@ MEGANEURA_INLINE std::uint32_t device::trace_track() const { return state()->tra
 MEGANEURA_INLINE const log_sink& device::log() const { return state()->owner->log(); }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
+// Definitions for runtime/device.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+MEGANEURA_INLINE std::vector<matrix_shape> usable_units(const device_facts& facts) {
+  using enum vulkan::component_type;
+  std::vector<matrix_shape> found;
+  for (const vulkan::cooperative_matrix_shape& each : facts.cooperative_matrix_shapes) {
+    const matrix_shape unit{each.m, each.n, each.k};
+    const bool is_typed = each.a == float16 && each.b == float16 && each.c == float32 && each.result == float32;
+    if (is_typed && each.scope == vulkan::matrix_scope::subgroup && is_usable(unit, facts.subgroup_size) &&
+        std::ranges::find(found, unit) == found.end())
+      found.push_back(unit);
+  }
+  std::ranges::stable_sort(found, std::greater(), [](const matrix_shape& unit) {
+    return std::pair(unit == matrix_shape{16, 16, 16}, unit.m * unit.n * unit.k);
+  });
+  return found;
+}
+
+namespace detail {
+
+// GPUs have the default rates scaled by their size; a CPU's driver pays more for bytes and arithmetic than for
+// launches.
+inline void set_rates(device_profile& device, const device_facts& facts) {
+  const double share = facts.compute_units / static_cast<double>(device.compute_units);
+  device.compute_units = facts.compute_units;
+  if (facts.type == vulkan::device_type::cpu) {
+    device.parallel = false;
+    device.bandwidth = 4e9, device.scalar_flops = 1e9, device.matmul_flops = 15e9;
+    device.launch = {.dispatch = 15e-6};
+    device.product_once = device.vectors_once = device.region_once = 0, device.full_occupancy = 64;
+  } else {
+    device.bandwidth *= share, device.scalar_flops *= share, device.matmul_flops *= share;
+    device.matrix_flops *= share;
+  }
+}
+
+inline void set_units(device_profile& device, const device_facts& facts, bool subgroups) {
+  constexpr std::uint32_t vulkan_1_3 = 1u << 22 | 3u << 12;  // its SPIR-V is that of modules with matrices
+  const bool runs = subgroups && facts.has_f16 && facts.has_memory_model && facts.api_version >= vulkan_1_3;
+  const std::vector<matrix_shape> units = usable_units(facts);
+  if (runs && facts.type != vulkan::device_type::cpu && !units.empty())
+    device.matrix_units = matrix_units::cooperative, device.unit = units.front();
+  else if (facts.emulated_units)
+    device.matrix_units = matrix_units::emulated, device.unit = *facts.emulated_units;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE device_profile make_device_profile(const device_facts& facts) {
+  const std::uint32_t invocations = std::min(facts.max_workgroup_invocations, facts.max_workgroup_size[0]);
+  device_profile device{.subgroup_size = facts.subgroup_size,
+                        .max_shared_bytes = facts.usable_shared_bytes(),
+                        .max_invocations = std::bit_floor(invocations),
+                        .max_binding_bytes = facts.max_storage_range,
+                        .max_texel_elements = facts.max_texel_elements,
+                        .max_loop_iterations = facts.quirks.max_loop_iterations,
+                        .special_values = facts.has_special_values,
+                        .f16 = facts.has_f16,
+                        .prefers_texel_buffers = facts.quirks.prefers_texel_buffers};
+  std::copy(facts.max_workgroup_count.begin(), facts.max_workgroup_count.end(), device.max_groups);
+  const bool one_size = facts.min_subgroup_size == facts.max_subgroup_size || facts.has_subgroup_size_control;
+  const bool subgroups = one_size && facts.has_full_subgroups && facts.subgroup_size <= device.max_invocations;
+  device.subgroup_arithmetic = subgroups && (facts.subgroup_operations & spirv::subgroup_arithmetic) != 0;
+  device.device_scope = facts.has_device_scope;
+  device.subgroup_shuffle = subgroups && (facts.subgroup_operations & spirv::subgroup_shuffle) != 0;
+  detail::set_units(device, facts, subgroups);
+  detail::set_rates(device, facts);
+  return device;
+}
+
+MEGANEURA_INLINE fusion::region_limits make_region_limits(const device_facts& facts, fusion::region_limits limits) {
+  limits.buffers = std::min<std::size_t>(limits.buffers, facts.max_storage_buffers - 1);
+  return limits;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Matching of names.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -27843,9 +27857,16 @@ struct product_scratch {
   return {};
 }
 
-/// Whether it passes through tiles: those of few channels do not, unless they make a filter.
+/// Filters of one channel each, whose taps an invocation has all.
+[[nodiscard]] constexpr bool has_all_taps(const convolution_attribute& c, const product_extents& p) {
+  constexpr std::int64_t most_taps = 64;
+  return c.form == convolution_attribute::filter && p.m == 1 && p.n <= most_taps;
+}
+
+/// Whether it passes through tiles: those of few channels do not, nor filters of many groups of one.
 [[nodiscard]] constexpr bool is_tiled(const convolution_attribute& c, const product_extents& p) {
-  return p.m >= 8 || c.form == convolution_attribute::filter;
+  constexpr std::int64_t many = 32;
+  return p.m >= 8 || (c.form == convolution_attribute::filter && !(has_all_taps(c, p) && p.batch >= many));
 }
 
 /// Of a device's best rate, what the product reaches there.
@@ -35287,6 +35308,10 @@ MEGANEURA_INLINE inference::inference(const device& on, sized<graph> g, const ru
   rethrow_as_error("building a session");
 }
 
+MEGANEURA_INLINE inference::inference(inference&&) noexcept = default;
+MEGANEURA_INLINE inference& inference::operator=(inference&&) noexcept = default;
+MEGANEURA_INLINE inference::~inference() = default;
+
 MEGANEURA_INLINE program& inference::select(std::span<const input_values> inputs, const symbol_extents& sizes) try {
   return *programs_.at(inputs, sizes, [this](const symbol_extents& at) {
     const detail::timed<graph> traced = detail::take_time([&] { return make_(at, run_mode::evaluation); });
@@ -36496,6 +36521,10 @@ MEGANEURA_INLINE training::training(const device& on, sized<graph_with_loss> mod
   rethrow_as_error("building a trainer");
 }
 
+MEGANEURA_INLINE training::training(training&&) noexcept = default;
+MEGANEURA_INLINE training& training::operator=(training&&) noexcept = default;
+MEGANEURA_INLINE training::~training() = default;
+
 MEGANEURA_INLINE program training::build(graph_with_loss model, const symbol_extents& at, double trace_ms) {
   program_options options = options_.program;
   parameter_groups groups = detail::groups_of(detail::leaf_names(model.forward), options_, groups_);
@@ -36781,6 +36810,16 @@ MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Definitions for runtime/trainer.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+MEGANEURA_INLINE node_value labels_that_count(const node_value& scores, const node_value& label,
+                                              const cross_entropy_options& options) {
+  return class_labels(scores, label, options).counted();
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
 // The sentence of an overflow.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -55147,6 +55186,11 @@ namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 /// up in shared memory.
 struct direct_plan {
   std::uint32_t rows = 4, lanes = 1, size = 64;  // lanes and size are powers of two
+  std::uint32_t down = 1;                        // rows of the image that its n lie in, four in each; above 1: slides
+  std::uint32_t fours = 1;                       // of its n
+  bool all_taps = false;                         // its n are all that a row has of a filter; lanes have places
+
+  [[nodiscard]] std::uint32_t sums() const { return rows * down * fours; }  // of four
 
   /// Lanes of one subgroup need no shared memory.
   [[nodiscard]] bool shuffles(const device_profile& on) const {
@@ -55161,6 +55205,107 @@ struct direct_plan {
   }
 };
 
+/// Along one axis of the image: how far from where the first place's first tap is each place's taps are.
+struct sliding_axis {
+  std::uint32_t places = 1, taps = 1, extent = 1;  // extent: of what is read
+  std::int64_t stride = 1, step = 0;               // from one place to the next, and from one tap
+  std::int64_t least = 0, most = 0;                // where the first place's first tap lies
+
+  sliding_axis() = default;
+  sliding_axis(const convolution_product& p, std::size_t axis, std::uint32_t together)
+      : places(together), taps(p.kernel[axis]) {
+    const auto& c = p.geometry;
+    const bool by_input = p.is(convolution_attribute::input);
+    extent = by_input ? p.out[axis] : p.in[axis];
+    stride = by_input ? 1 : c.stride[axis], step = by_input ? -c.dilation[axis] : c.dilation[axis];
+    least = by_input ? c.pad_low[axis] : -c.pad_low[axis];
+    most = least + (std::int64_t{by_input ? p.in[axis] : p.out[axis]} - together) * stride;
+  }
+  [[nodiscard]] std::int64_t offset(std::uint32_t place, std::uint32_t tap) const {
+    return place * stride + tap * step;
+  }
+  struct term {
+    std::uint32_t place, tap;
+  };
+  /// By offsets, what reads them.
+  [[nodiscard]] std::map<std::int64_t, std::vector<term>> terms() const {
+    std::map<std::int64_t, std::vector<term>> found;
+    for (std::uint32_t place = 0; place < places; ++place) {
+      for (std::uint32_t tap = 0; tap < taps; ++tap) found[offset(place, tap)].push_back({place, tap});
+    }
+    return found;
+  }
+  /// Whatever the place in the image.
+  [[nodiscard]] bool is_inside(std::int64_t offset) const {
+    return least + offset >= 0 && most + offset < std::int64_t{extent};
+  }
+};
+
+/// What windows see of a plane of the image, each number loaded when it is asked for first.
+class seen_plane {
+ public:
+  /// `start`: the plane's first element; `at`: where the first place's first tap lies.
+  seen_plane(convolution_memory& memory, const element& start, const spatial_index& at, const sliding_axis& down,
+             const sliding_axis& along, std::size_t last)
+      : memory_(memory), start_(start), at_(at), down_(down), along_(along), last_(last) {}
+
+  /// So far down and along from there.
+  [[nodiscard]] spirv::f32 value(std::int64_t down, std::int64_t along) {
+    const auto known = values_.find({down, along});
+    if (known != values_.end()) return known->second;
+    const element row = row_at(down);
+    element at{row.address + wrapped(along), row.exists};
+    if (!along_.is_inside(along)) at.exists = at.exists && at_[last_] + wrapped(along) < spirv::u32(along_.extent);
+    return values_.emplace(std::pair(down, along), memory_.b(at)).first->second;
+  }
+
+ private:
+  [[nodiscard]] element row_at(std::int64_t down) {
+    const auto known = rows_.find(down);
+    if (known != rows_.end()) return known->second;
+    element row = start_;
+    if (last_ > 0) {
+      const spirv::u32 position = at_[last_ - 1] + wrapped(down);
+      if (!down_.is_inside(down)) row.exists = row.exists && position < spirv::u32(down_.extent);
+      row.address = row.address + position * along_.extent;
+    }
+    row.address = row.address + at_[last_];
+    return rows_.emplace(down, row).first->second;
+  }
+
+  convolution_memory& memory_;
+  element start_;
+  spatial_index at_;
+  const sliding_axis &down_, &along_;
+  std::size_t last_;
+  std::map<std::int64_t, element> rows_;
+  std::map<std::pair<std::int64_t, std::int64_t>, spirv::f32> values_;
+};
+
+inline constexpr std::uint32_t most_sliding_taps = 64;  // which are written out
+
+/// Whether an invocation's places are neighbours of one row and all channels apart: a convolution of each channel.
+[[nodiscard]] inline bool slides(const convolution_product& p, const direct_plan& plan) {
+  const auto& c = p.geometry;
+  if (p.is(convolution_attribute::filter) || p.inner() != 1 || plan.lanes > 1 || p.taps > most_sliding_taps)
+    return false;
+  const bool by_input = p.is(convolution_attribute::input);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(c.spatial); ++i)
+    if (by_input && c.stride[i] != 1) return false;
+  return (by_input ? p.in : p.out)[static_cast<std::size_t>(c.spatial - 1)] % 4 == 0;
+}
+/// In how many rows they may lie, while the device stays full: those share what they see of the image.
+[[nodiscard]] inline std::uint32_t places_down(const convolution_product& p, const direct_plan& plan,
+                                               const device_profile& on) {
+  if (!slides(p, plan) || p.geometry.spatial < 2 || plan.rows > 1) return 1;
+  const auto axis = static_cast<std::size_t>(p.geometry.spatial - 2);
+  const std::uint32_t rows = p.is(convolution_attribute::input) ? p.in[axis] : p.out[axis];
+  const double tiles = static_cast<double>(p.n) / 4 * p.groups;
+  std::uint32_t down = 1;
+  while (down < 4 && rows % (2 * down) == 0 && (!on.parallel || tiles >= 2 * down * on.full_occupancy)) down *= 2;
+  return down;
+}
+
 class direct_convolution {
  public:
   direct_convolution(spirv::kernel& owner, const convolution_product& p, const direct_plan& plan,
@@ -55170,13 +55315,17 @@ class direct_convolution {
     const bool shuffles = plan.shuffles(on);
     if (shuffles) owner.require_subgroup_size(on.subgroup_size);
     const spirv::u32 index = shuffles ? owner.index_by_subgroups(on.subgroup_size) : owner.local_id(0);
-    const std::int64_t m_tiles = ceil_div(p.m, plan.rows), n_tiles = ceil_div(p.n, 4);
+    const std::int64_t m_tiles = ceil_div(p.m, plan.rows), n_tiles = ceil_div(p.n, 4 * plan.down * plan.fours);
     lane_ = index % plan.lanes;
     const spirv::u32 wanted = grid.position(owner) * per_group + index / plan.lanes;
     const bool exact = std::int64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2] * per_group == tiles;
     exists_ = exact ? spirv::boolean(true) : wanted < spirv::u32(tiles);
     const spirv::u32 tile = min(wanted, spirv::u32(tiles - 1));
-    n_first_ = tile % spirv::u32(n_tiles) * 4u;
+    n_first_ = tile % spirv::u32(n_tiles) * (4 * plan.fours);
+    if (plan.down > 1) {
+      const std::uint32_t quarter = row_length(p) / 4;
+      n_first_ = n_first_ / 4u / quarter * (plan.down * 4 * quarter) + n_first_ / 4u % quarter * 4u;
+    }
     m_first_ = tile / spirv::u32(n_tiles) % spirv::u32(m_tiles) * plan.rows;
     group_ = tile / spirv::u32(n_tiles * m_tiles);
   }
@@ -55190,15 +55339,94 @@ class direct_convolution {
       part.b = part.b + group_ * p_.b_group();
       b_columns_.push_back(part);
     }
-    for (std::uint32_t i = 0; i < plan_.rows; ++i) sums_.push_back(owner_.variable<spirv::f32x4>(0.0f));
-    sum_up();
+    for (std::uint32_t i = 0; i < plan_.sums(); ++i) sums_.push_back(owner_.variable<spirv::f32x4>(0.0f));
+    if (slides(p_, plan_))
+      slide();
+    else if (plan_.all_taps)
+      slide_over_filter();
+    else
+      sum_up();
     const std::vector<spirv::f32x4> sums = shared_sums();
     owner_.if_(plan_.lanes == 1 ? exists_ : exists_ && lane_ == 0u, [&] {
-      for (std::uint32_t i = 0; i < plan_.rows; ++i) memory_.finish(group_, m_first_ + i, n_first_, sums[i]);
+      for (std::uint32_t i = 0; i < sums.size(); ++i)
+        memory_.finish(group_, m_first_ + i % plan_.rows,
+                       n_first_ + i / plan_.rows * (plan_.all_taps ? 4 : row_length(p_)), sums[i]);
     });
   }
 
  private:
+  [[nodiscard]] std::size_t last_axis() const { return static_cast<std::size_t>(p_.geometry.spatial - 1); }
+  [[nodiscard]] sliding_axis axis_along(std::uint32_t together) const { return {p_, last_axis(), together}; }
+  [[nodiscard]] sliding_axis axis_down(std::uint32_t together) const {
+    return last_axis() == 0 ? sliding_axis() : sliding_axis(p_, last_axis() - 1, together);
+  }
+
+  // What the places of an invocation see of a row of the image is read once for all of them and all taps along it.
+  void slide() {
+    const sliding_axis along = axis_along(4), down = axis_down(plan_.down);
+    const n_part& first = b_columns_[0];
+    std::vector<spirv::f32x4> sums(plan_.sums(), spirv::f32x4(0.0f));
+    for (std::uint32_t outer = 0; outer < p_.taps; outer += along.taps * down.taps) {
+      const k_part k = part_of_k(p_, spirv::u32(outer), spirv::u32(0));
+      seen_plane plane(memory_, plane_of(first.b + k.b, first.at[0] + k.at[0]), first.at, down, along, last_axis());
+      for (const auto& [row, terms] : down.terms()) {
+        for (const sliding_axis::term& each : terms)
+          add_row(plane, row, outer + each.tap * along.taps, along,
+                  std::span(sums).subspan(each.place * plan_.rows, plan_.rows));
+      }
+    }
+    for (std::size_t i = 0; i < sums.size(); ++i) sums_[i] = sums[i];
+  }
+  void add_row(seen_plane& plane, std::int64_t row, std::uint32_t first_tap, const sliding_axis& along,
+               std::span<spirv::f32x4> sums) {
+    for (std::uint32_t tap = 0; tap < along.taps; ++tap) {
+      std::array<spirv::f32, 4> b;
+      for (std::uint32_t j = 0; j < 4; ++j) b[j] = plane.value(row, along.offset(j, tap));
+      const k_part k = part_of_k(p_, spirv::u32(first_tap + tap), spirv::u32(0));
+      for (std::size_t i = 0; i < plan_.rows; ++i)
+        sums[i] = fma(spirv::f32x4(memory_.a(a_rows_[i] + k.a)), vector(b[0], b[1], b[2], b[3]), sums[i]);
+    }
+  }
+
+  // Every tap of a channel of the result: lanes have places, several neighbours of a row at a time.
+  void slide_over_filter() {
+    const std::uint32_t length = p_.out[last_axis()], together = length % 4 == 0 ? 4 : length % 2 == 0 ? 2 : 1;
+    const sliding_axis along = axis_along(together), down = axis_down(1);
+    const std::uint32_t blocks = p_.out_size / together;
+    const auto add = [&](const spirv::u32& block) {
+      const k_part k = part_of_k(p_, block / blocks, block % blocks * together);
+      spatial_index at = k.at;
+      for (std::size_t i = 0; i <= last_axis(); ++i) at[i] = at[i] + wrapped(-p_.geometry.pad_low[i]);
+      std::array<std::vector<spirv::f32>, 4> seen;  // by each place, of all taps
+      for (std::uint32_t channel = 0; channel < p_.in_channels; ++channel) {
+        const spirv::u32 base = k.b + group_ * p_.b_group() + channel * p_.in_size;
+        for (std::uint32_t outer = 0; outer < p_.taps; outer += along.taps * down.taps) {
+          const auto outer_step = static_cast<std::int64_t>(outer / (along.taps * down.taps)) * p_.geometry.dilation[0];
+          seen_plane plane(memory_, plane_of(base, at[0] + wrapped(outer_step)), at, down, along, last_axis());
+          for (std::uint32_t tap = 0; tap < along.taps * down.taps; ++tap) {
+            for (std::uint32_t j = 0; j < together; ++j)
+              seen[j].push_back(plane.value(down.offset(0, tap / along.taps), along.offset(j, tap % along.taps)));
+          }
+        }
+      }
+      for (std::uint32_t j = 0; j < together; ++j) {
+        const spirv::f32x4 y(memory_.a(a_rows_[0] + k.a + j));
+        seen[j].resize(4 * plan_.fours, spirv::f32(0.0f));
+        for (std::size_t i = 0; i < plan_.fours; ++i)
+          sums_[i] = fma(y, vector(seen[j][4 * i], seen[j][4 * i + 1], seen[j][4 * i + 2], seen[j][4 * i + 3]),
+                         sums_[i].load());
+      }
+    };
+    for_summed(owner_, lane_, p_.batch * blocks, plan_.lanes, {.terms = together}, running_sums(sums_), add);
+  }
+
+  // Before the last two axes; `at`: along the first of three.
+  [[nodiscard]] element plane_of(const spirv::u32& base, const spirv::u32& at) const {
+    if (p_.geometry.spatial < 3) return {base, spirv::boolean(true)};
+    const auto& extents = p_.is(convolution_attribute::input) ? p_.out : p_.in;
+    return {base + at * (extents[1] * extents[2]), at < spirv::u32(extents[0])};
+  }
+
   // Lanes lie along the fast part of k as far as it goes, then across the slow part.
   void sum_up() {
     const std::uint32_t inner = p_.inner(), outer = static_cast<std::uint32_t>(p_.k / inner);
@@ -55219,6 +55447,11 @@ class direct_convolution {
         step(k, at);
       });
     });
+  }
+
+  // Of the places, along the last axis.
+  [[nodiscard]] static std::uint32_t row_length(const convolution_product& p) {
+    return (p.is(convolution_attribute::input) ? p.in : p.out)[static_cast<std::size_t>(p.geometry.spatial - 1)];
   }
 
   void step(const k_part& k, const std::array<element, 4>& at) {
@@ -55274,7 +55507,7 @@ class direct_convolution {
 [[nodiscard]] inline kernel_dispatch make_direct(const convolution_product& p, const convolve_attribute& node,
                                                  std::span<const dtype> types, const shape& result_extents,
                                                  dtype result, const direct_plan& plan, const device_profile& on) {
-  const std::int64_t tiles = ceil_div(p.m, plan.rows) * ceil_div(p.n, 4) * p.groups;
+  const std::int64_t tiles = ceil_div(p.m, plan.rows) * ceil_div(p.n, 4 * plan.down * plan.fours) * p.groups;
   const std::uint32_t per_group = plan.size / plan.lanes;
   const flat_grid grid = make_flat_grid(tiles, per_group, on);
   spirv::kernel owner(fmt::format("convolution {}x{}x{}", p.m, p.n, p.k), {plan.size, 1, 1});
@@ -55552,21 +55785,26 @@ MEGANEURA_INLINE kernel_dispatch make_convolve(const convolve_attribute& node, s
     c = images_as_groups(c, x[0]), x = images_as_groups(x), y = images_as_groups(y);
   }
   const detail::convolution_product p = detail::make_product(c, x, w, y);
-  if (!on.prefers_texel_buffers && fusion::is_tiled(c, fusion::product_of(c, x, w, y))) {
+  const fusion::product_extents product = fusion::product_of(c, x, w, y);
+  if (!on.prefers_texel_buffers && fusion::is_tiled(c, product)) {
     detail::tile_plan plan = detail::choose_tiles(p, on);
     return make_within_loop_limit([&] { return detail::make_tiled(p, node, types, result_extents, result, plan, on); },
                                   [&] { return plan.share_wider(on); }, on);
   }
   detail::direct_plan plan;
   plan.rows = static_cast<std::uint32_t>(std::min<std::int64_t>(p.m, 4));
-  const std::int64_t tiles = (p.m + plan.rows - 1) / plan.rows * ((p.n + 3) / 4) * p.groups;
+  plan.all_taps = fusion::has_all_taps(c, product);
+  if (plan.all_taps) plan.fours = static_cast<std::uint32_t>(ceil_div<std::int64_t>(p.n, 4));
+  const std::int64_t tiles = ceil_div<std::int64_t>(p.m, plan.rows) * ceil_div(p.n, 4 * plan.fours) * p.groups;
   plan.size = std::min(plan.size, on.max_invocations);
   if (by_filter && tiles < 64) plan.lanes = plan.size = std::min(on.subgroup_size, plan.size);
   // Few channels of a small image: lanes that share a tile keep the device busy.
   constexpr std::int64_t least_terms = 16;
+  const std::uint32_t most = plan.all_taps ? std::min(128u, on.max_invocations) : std::min(on.subgroup_size, plan.size);
   const auto is_idle = [&] { return on.parallel && static_cast<double>(tiles * plan.lanes) < on.full_occupancy; };
-  while (is_idle() && 2 * plan.lanes <= std::min(on.subgroup_size, plan.size) && 2 * plan.lanes * least_terms <= p.k)
-    plan.lanes *= 2;
+  while (is_idle() && 2 * plan.lanes <= most && 2 * plan.lanes * least_terms <= p.k) plan.lanes *= 2;
+  plan.size = std::max(plan.size, plan.lanes);
+  plan.down = detail::places_down(p, plan, on);
   return make_within_loop_limit([&] { return detail::make_direct(p, node, types, result_extents, result, plan, on); },
                                 [&] { return plan.share_wider(on); }, on);
 }
@@ -61102,6 +61340,46 @@ struct window_plan {
   return fits && elements <= most;
 }
 
+/// Elements of one plane, an invocation each, whose windows a workgroup looks at together: their extents and those of
+/// the windows that they lie in, along each axis, and how many such tiles a plane has.
+struct window_tile {
+  std::array<std::uint32_t, max_spatial> elements{1, 1, 1}, windows{1, 1, 1}, tiles{1, 1, 1};
+  std::uint32_t size = 1, window_count = 1;
+  std::int64_t count = 1;  // of all planes
+};
+
+/// Where windows with a maximum may overlap; nothing for planes that leave a workgroup idle.
+[[nodiscard]] inline std::optional<window_tile> tile_of_windows(const window_attribute& window, const shape& x,
+                                                                const shape& y, const device_profile& on) {
+  if (window.kind != reduce_kind::max) return {};
+  constexpr std::uint32_t least = 32, most = 256, longest = 32;
+  const int first = x.rank() - window.spatial;
+  std::uint32_t room = std::min(most, on.max_invocations);
+  window_tile made;
+  // The last axis first and again at the end, where the others left something.
+  const auto lengthen = [&](int i, std::uint32_t limit) {
+    std::uint32_t& own = made.elements[static_cast<std::size_t>(i)];
+    while (2 * own <= limit && own < x[first + i] && room > 1) own *= 2, room /= 2;
+  };
+  lengthen(window.spatial - 1, longest);
+  for (int i = window.spatial - 1; i-- > 0;) lengthen(i, most);
+  lengthen(window.spatial - 1, most);
+  double windows = 1;
+  made.count = x.elements();
+  for (int i = 0; i < window.spatial; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const std::int64_t covering = (made.elements[at] + window.window[i] - 2) / window.stride[i] + 1;
+    made.windows[at] = static_cast<std::uint32_t>(std::min(covering, y[first + i]));
+    made.tiles[at] = static_cast<std::uint32_t>(ceil_div<std::int64_t>(x[first + i], made.elements[at]));
+    made.size *= made.elements[at];
+    windows *= made.windows[at];
+    made.count = made.count / x[first + i] * made.tiles[at];
+  }
+  if (made.size < least || 4 * windows > on.max_shared_bytes / 2) return {};
+  made.window_count = static_cast<std::uint32_t>(windows);
+  return made;
+}
+
 /// The loops over windows and over one window are written out where they are short.
 class window_kernel {
  public:
@@ -61110,9 +61388,10 @@ class window_kernel {
       : window_(window),
         plan_(plan),
         by_windows_(scatters && plan.lanes == 1 && scatters_by_windows(window, x, y)),
+        tile_(scatters && plan.lanes == 1 && !by_windows_ ? tile_of_windows(window, x, y, on) : std::nullopt),
         count_(scatters && !by_windows_ ? x.elements() : y.elements()),
-        grid_(make_flat_grid(count_, plan.elements(), on)),
-        owner_(fmt::format("{} {}", name, count_), {plan.size, 1, 1}),
+        grid_(tile_ ? make_flat_grid(tile_->count, 1, on) : make_flat_grid(count_, plan.elements(), on)),
+        owner_(fmt::format("{} {}", name, count_), {tile_ ? tile_->size : plan.size, 1, 1}),
         type_(type),
         scatters_(scatters),
         totals_(owner_, plan.size) {
@@ -61140,6 +61419,10 @@ class window_kernel {
     if (is_max || !scatters_) x_.emplace(owner_, type_, "x");
     if (scatters_) y_.emplace(owner_, type_, "y");
     const bound_tensor result(owner_, type_, "result", 1);
+    if (tile_) {
+      scatter_tile(*tile_, result);
+      return {owner_.finish(), grid_.groups};
+    }
     const spirv::u32 thread = owner_.local_id(0);
     lane_ = thread % plan_.lanes;
     const spirv::u32 wanted = grid_.position(owner_) * plan_.elements() + thread / plan_.lanes;
@@ -61251,10 +61534,7 @@ class window_kernel {
   [[nodiscard]] scalar_value reduced(const spirv::u32& outer, const index& at) {
     const scalar_op how = window_.kind == reduce_kind::max ? scalar_op::row_max : scalar_op::row_sum;
     const running_sum total = start_total(how);
-    index origin;
-    for (std::size_t i = 0; i < max_spatial; ++i)
-      origin[i] = at[i] * word(window_.stride[i]) + word(-window_.pad_low[i]);
-    const elements window = elements_from(origin);
+    const elements window = elements_from(origin_of(at));
     for_each(element_count_, element_count_ <= 32, true, std::span(&total, 1), [&](const spirv::u32& element) {
       index from = split(element, reach_);
       for (std::size_t i = 0; i < max_spatial; ++i) from[i] = window.first[i] + from[i];
@@ -61264,31 +61544,94 @@ class window_kernel {
     return shared_total(how, total.place);
   }
 
-  /// A window that an element lies in: its place among the windows, its elements, and which of them the element is.
+  // The first window along an axis that covers a place or one behind it.
+  [[nodiscard]] spirv::u32 first_window(std::size_t i, const spirv::u32& place) const {
+    const spirv::u32 padded = place + word(window_.pad_low[i]), length(sizes_[i]);
+    return select(padded < length, spirv::u32(0), (padded - length) / word(window_.stride[i]) + 1u);
+  }
+  [[nodiscard]] index origin_of(const index& window) const {
+    index origin;
+    for (std::size_t i = 0; i < max_spatial; ++i)
+      origin[i] = window[i] * word(window_.stride[i]) + word(-window_.pad_low[i]);
+    return origin;
+  }
+
+  /// A window that an element lies in: its place among the windows.
   struct covering {
     index window;
-    elements reached;
-    spirv::u32 element;
     spirv::boolean exists{true};
   };
 
   [[nodiscard]] covering covering_window(const index& at, const spirv::u32& number) const {
     covering found;
-    index origin;
     const index counted = split(number, windows_);
     for (std::size_t i = 0; i < max_spatial; ++i) {
-      const spirv::u32 stride = word(window_.stride[i]), padded = at[i] + word(window_.pad_low[i]);
-      const spirv::u32 length(sizes_[i]);
-      const spirv::u32 first = select(padded < length, spirv::u32(0), (padded - length) / stride + 1u);
-      const spirv::u32 last = min(padded / stride, spirv::u32(std::max(out_[i], 1u) - 1));
-      found.window[i] = first + counted[i];
+      const spirv::u32 padded = at[i] + word(window_.pad_low[i]);
+      const spirv::u32 last = min(padded / word(window_.stride[i]), spirv::u32(std::max(out_[i], 1u) - 1));
+      found.window[i] = first_window(i, at[i]) + counted[i];
       found.exists = found.exists && found.window[i] <= last;
-      origin[i] = found.window[i] * stride + word(-window_.pad_low[i]);
     }
-    found.reached = elements_from(origin);
-    for (std::size_t i = 0; i < max_spatial; ++i)
-      found.element = found.element * reach_[i] + (at[i] - found.reached.first[i]);
     return found;
+  }
+
+  // Of a tile, each window's first maximum is looked for once; then every element asks whether it is that.
+  void scatter_tile(const window_tile& tile, const bound_tensor& result) {
+    const spirv::u32 thread = owner_.local_id(0), wanted = grid_.position(owner_);
+    spirv::u32 outer = min(wanted, spirv::u32(tile.count - 1));
+    index start, first, at = split(thread, tile.elements);
+    for (std::size_t i = max_spatial; i-- > 0;) {
+      start[i] = outer % tile.tiles[i] * tile.elements[i];
+      outer = outer / tile.tiles[i];
+      first[i] = first_window(i, start[i]);
+      at[i] = start[i] + at[i];
+    }
+    const auto maxima = owner_.shared<spirv::u32>(tile.window_count);
+    owner_.for_(thread, spirv::u32(tile.window_count), spirv::u32(tile.size), [&](const spirv::u32& number) {
+      index window = split(number, tile.windows);
+      for (std::size_t i = 0; i < max_spatial; ++i) window[i] = first[i] + window[i];
+      maxima.store(number, first_maximum_of(outer, elements_from(origin_of(window))));
+    });
+    owner_.barrier();
+    const spirv::u32 own = flat(0, at, in_);
+    const running_sum total = start_total(scalar_op::row_sum);
+    for_each(window_count_, window_count_ <= 32, false, std::span(&total, 1), [&](const spirv::u32& number) {
+      const covering found = covering_window(at, number);
+      index place;
+      for (std::size_t i = 0; i < max_spatial; ++i) place[i] = found.window[i] - first[i];
+      const spirv::u32 known = select(found.exists, flat(0, place, tile.windows), spirv::u32(0));
+      const spirv::boolean is_maximum = found.exists && maxima.load(known) == own;
+      const scalar_value value = value_of(*y_, outer, found.window, out_, is_maximum, total.start);
+      spirv::untyped::store(total.place, combine(owner_, scalar_op::row_sum, spirv::untyped::load(total.place), value));
+    });
+    owner_.if_(wanted < spirv::u32(tile.count) && inside(at, in_),
+               [&] { result.store(flat(outer, at, in_), spirv::untyped::load(total.place)); });
+  }
+
+  // Its place in the plane.
+  [[nodiscard]] spirv::u32 first_maximum_of(const spirv::u32& outer, const elements& window) {
+    const running_sum largest = start_total(scalar_op::row_max);
+    constexpr std::uint32_t none = 0xffffffff;
+    const auto place = owner_.variable<spirv::u32>(none);
+    for_each(element_count_, element_count_ <= 32, false, {}, [&](const spirv::u32& element) {
+      index at = split(element, reach_);
+      for (std::size_t i = 0; i < max_spatial; ++i) at[i] = window.first[i] + at[i];
+      const spirv::boolean real = exists(window, at);
+      const scalar_value value = value_of(*x_, outer, at, in_, real, largest.start);
+      const scalar_value before = spirv::untyped::load(largest.place);
+      const spirv::boolean above = real && (place.load() == none || is_above(value, before));
+      spirv::untyped::store(largest.place, spirv::untyped::select(above, value, before));
+      place = select(above, flat(0, at, in_), place.load());
+    });
+    return place.load();
+  }
+
+  [[nodiscard]] static spirv::boolean is_nan(const scalar_value& of) {
+    return of.type.is_float() ? spirv::boolean(spirv::untyped::is_nan(of)) : spirv::boolean(false);
+  }
+  // A NaN is above every number.
+  [[nodiscard]] static spirv::boolean is_above(const scalar_value& value, const scalar_value& other) {
+    using spirv::untyped::comparison;
+    return spirv::boolean(spirv::untyped::compare(comparison::less, other, value)) || (is_nan(value) && !is_nan(other));
   }
 
   [[nodiscard]] scalar_value scattered(const spirv::u32& outer, const index& at, const spirv::u32& position) {
@@ -61299,31 +61642,29 @@ class window_kernel {
     for_each(window_count_, written_out, !is_max, std::span(&total, 1), [&](const spirv::u32& number) {
       const covering found = covering_window(at, number);
       scalar_value value = value_of(*y_, outer, found.window, out_, found.exists, total.start);
-      if (is_max) value = spirv::untyped::select(first_maximum(outer, found, own, written_out), value, total.start);
+      if (is_max) {
+        const elements window = elements_from(origin_of(found.window));
+        value = spirv::untyped::select(is_first_maximum(outer, window, at, own, written_out), value, total.start);
+      }
       spirv::untyped::store(total.place, combine(owner_, scalar_op::row_sum, spirv::untyped::load(total.place), value));
     });
     return is_max ? spirv::untyped::load(total.place) : shared_total(scalar_op::row_sum, total.place);
   }
 
-  // Whether the element, which holds `own`, is the first maximum of that window: greater than all before it and not
-  // less than those after it, where a NaN is greater than every number.
-  [[nodiscard]] spirv::boolean first_maximum(const spirv::u32& outer, const covering& found, const scalar_value& own,
-                                             bool written_out) {
+  // Whether the element at `own_place`, which holds `own`, is the first maximum of that window: above all before it and
+  // none after it above it.
+  [[nodiscard]] spirv::boolean is_first_maximum(const spirv::u32& outer, const elements& window, const index& own_place,
+                                                const scalar_value& own, bool written_out) {
+    spirv::u32 own_element = 0;
+    for (std::size_t i = 0; i < max_spatial; ++i)
+      own_element = own_element * reach_[i] + (own_place[i] - window.first[i]);
     const auto holds = owner_.variable<spirv::u32>(1u);
     for_each(element_count_, written_out, true, {}, [&](const spirv::u32& other) {
       index at = split(other, reach_);
-      for (std::size_t i = 0; i < max_spatial; ++i) at[i] = found.reached.first[i] + at[i];
-      const spirv::boolean real = exists(found.reached, at);
+      for (std::size_t i = 0; i < max_spatial; ++i) at[i] = window.first[i] + at[i];
+      const spirv::boolean real = exists(window, at);
       const scalar_value value = value_of(*x_, outer, at, in_, real, identity(scalar_op::row_max, type_));
-      using spirv::untyped::comparison;
-      const bool is_real = own.type.is_float();
-      const spirv::boolean own_nan = is_real ? spirv::boolean(spirv::untyped::is_nan(own)) : spirv::boolean(false);
-      const spirv::boolean nan = is_real ? spirv::boolean(spirv::untyped::is_nan(value)) : spirv::boolean(false);
-      const spirv::boolean beaten =
-          spirv::boolean(spirv::untyped::compare(comparison::less, own, value)) || (nan && !own_nan);
-      const spirv::boolean tied =
-          spirv::boolean(spirv::untyped::compare(comparison::equal, own, value)) || (nan && own_nan);
-      const spirv::boolean loses = beaten || (tied && other < found.element && real);
+      const spirv::boolean loses = is_above(value, own) || (real && other < own_element && !is_above(own, value));
       holds = select(loses, spirv::u32(0), holds.load());
     });
     return spirv::u32(shared_total(scalar_op::row_min, holds.reference())) != 0u;
@@ -61331,7 +61672,6 @@ class window_kernel {
 
   // To the first maximum of window number `position` its value, to its other elements zeros.
   void scatter_window(const spirv::u32& position, const bound_tensor& result) {
-    using spirv::untyped::comparison;
     spirv::u32 outer = position;
     index origin;
     for (std::size_t i = max_spatial; i-- > 0;) {
@@ -61346,15 +61686,11 @@ class window_kernel {
       places.push_back(flat(outer, at, in_));
       values.push_back(x_->load(places.back()));
     }
-    const auto is_nan = [](const scalar_value& of) {
-      return of.type.is_float() ? spirv::boolean(spirv::untyped::is_nan(of)) : spirv::boolean(false);
-    };
     scalar_value largest = values[0];
     spirv::u32 which = 0;
     for (std::uint32_t element = 1; element < element_count_; ++element) {
       const scalar_value& value = values[element];
-      const spirv::boolean above = spirv::boolean(spirv::untyped::compare(comparison::less, largest, value)) ||
-                                   (is_nan(value) && !is_nan(largest));
+      const spirv::boolean above = is_above(value, largest);
       largest = spirv::untyped::select(above, value, largest);
       which = select(above, spirv::u32(element), which);
     }
@@ -61368,6 +61704,7 @@ class window_kernel {
   window_attribute window_;
   window_plan plan_;
   bool by_windows_;
+  std::optional<window_tile> tile_;
   std::int64_t count_;
   flat_grid grid_;
   spirv::kernel owner_;

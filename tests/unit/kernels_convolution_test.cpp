@@ -98,17 +98,39 @@ const geometry_case cases[] = {
      {.spatial = 1, .stride = {2}, .pad_low = {1}, .pad_high = {2}, .dilation = {2}}},
     {"patches", {2, 3, 16, 16}, {20, 3, 8, 8}, {.stride = {8, 8}}},
 };
+// Of each channel alone, results or images in fours along the last axis.
+const geometry_case cases_of_channels[] = {
+    {"rows of 2, 4 or more", {2, 5, 8, 12}, {5, 1, 3, 3}, {.pad_low = {1, 1}, .pad_high = {1, 1}, .groups = 5}},
+    {"every other one",
+     {1, 3, 12, 16},
+     {3, 1, 3, 3},
+     {.stride = {2, 2}, .pad_low = {1, 1}, .pad_high = {1, 1}, .groups = 3}},
+    {"dilated", {1, 2, 12, 8}, {2, 1, 5, 5}, {.pad_low = {4, 4}, .pad_high = {4, 4}, .dilation = {2, 2}, .groups = 2}},
+    {"several of a channel", {1, 3, 8, 8}, {6, 1, 3, 3}, {.pad_low = {1, 1}, .pad_high = {1, 1}, .groups = 3}},
+    {"a channel's line", {2, 4, 16}, {4, 1, 5}, {.spatial = 1, .pad_low = {2}, .pad_high = {2}, .groups = 4}},
+    {"a channel's volume",
+     {1, 3, 4, 5, 8},
+     {3, 1, 3, 2, 3},
+     {.spatial = 3, .pad_low = {1, 1, 1}, .pad_high = {1, 0, 1}, .groups = 3}},
+    {"windows in the border",
+     {1, 2, 6, 9},
+     {2, 1, 2, 3},
+     {.stride = {1, 2}, .pad_low = {0, 4}, .pad_high = {1, 4}, .groups = 2}},
+};
 
 TEST(kernels_convolution, outputs_of_every_geometry) {
   for (const geometry_case& each : cases) expect_form(each, convolution_attribute::output);
+  for (const geometry_case& each : cases_of_channels) expect_form(each, convolution_attribute::output);
 }
 
 TEST(kernels_convolution, gradients_of_the_input) {
   for (const geometry_case& each : cases) expect_form(each, convolution_attribute::input);
+  for (const geometry_case& each : cases_of_channels) expect_form(each, convolution_attribute::input);
 }
 
 TEST(kernels_convolution, gradients_of_the_filter) {
   for (const geometry_case& each : cases) expect_form(each, convolution_attribute::filter);
+  for (const geometry_case& each : cases_of_channels) expect_form(each, convolution_attribute::filter);
 }
 
 TEST(kernels_convolution, filters_of_each_image) {
@@ -203,6 +225,27 @@ TEST(kernels_convolution, lanes_share_the_sums_of_few_channels) {
       on.subgroup_shuffle = shuffle;
       const auto actual = support::device_graph(made.g, on).run(made.leaves).at("result");
       EXPECT_LE(oracle::relative_error(actual, expected), oracle::tolerance(dtype::f32, made.terms)) << shuffle;
+    }
+  }
+}
+
+// Convolutions of each channel where workgroups run side by side: few or many lanes share a filter's taps, a place's
+// neighbours lie in one row or in several.
+TEST(kernels_convolution, channels_apart_on_devices_of_any_width) {
+  const geometry_case each{
+      "channels", {2, 33, 8, 64}, {33, 1, 3, 5}, {.pad_low = {1, 2}, .pad_high = {1, 2}, .groups = 33}};
+  for (int form = 0; form < 3; ++form) {
+    const form_problem made = make_problem(each, static_cast<convolution_attribute::form_kind>(form));
+    const auto expected = oracle::interpreter<double>(made.g, made.leaves).run().at("result");
+    device_profile on = support::shared_profile();
+    on.prefers_texel_buffers = false, on.parallel = true;
+    for (const double full : {1.0, 300.0, 65536.0}) {
+      for (const bool shuffle : {false, support::shared_profile().subgroup_shuffle}) {
+        on.full_occupancy = full, on.subgroup_shuffle = shuffle;
+        const auto actual = support::device_graph(made.g, on).run(made.leaves).at("result");
+        EXPECT_LE(oracle::relative_error(actual, expected), oracle::tolerance(dtype::f32, made.terms))
+            << form << ' ' << full << ' ' << shuffle;
+      }
     }
   }
 }

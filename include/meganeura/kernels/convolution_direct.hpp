@@ -11,7 +11,9 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
@@ -20,6 +22,11 @@ namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 /// up in shared memory.
 struct direct_plan {
   std::uint32_t rows = 4, lanes = 1, size = 64;  // lanes and size are powers of two
+  std::uint32_t down = 1;                        // rows of the image that its n lie in, four in each; above 1: slides
+  std::uint32_t fours = 1;                       // of its n
+  bool all_taps = false;                         // its n are all that a row has of a filter; lanes have places
+
+  [[nodiscard]] std::uint32_t sums() const { return rows * down * fours; }  // of four
 
   /// Lanes of one subgroup need no shared memory.
   [[nodiscard]] bool shuffles(const device_profile& on) const {
@@ -34,6 +41,107 @@ struct direct_plan {
   }
 };
 
+/// Along one axis of the image: how far from where the first place's first tap is each place's taps are.
+struct sliding_axis {
+  std::uint32_t places = 1, taps = 1, extent = 1;  // extent: of what is read
+  std::int64_t stride = 1, step = 0;               // from one place to the next, and from one tap
+  std::int64_t least = 0, most = 0;                // where the first place's first tap lies
+
+  sliding_axis() = default;
+  sliding_axis(const convolution_product& p, std::size_t axis, std::uint32_t together)
+      : places(together), taps(p.kernel[axis]) {
+    const auto& c = p.geometry;
+    const bool by_input = p.is(convolution_attribute::input);
+    extent = by_input ? p.out[axis] : p.in[axis];
+    stride = by_input ? 1 : c.stride[axis], step = by_input ? -c.dilation[axis] : c.dilation[axis];
+    least = by_input ? c.pad_low[axis] : -c.pad_low[axis];
+    most = least + (std::int64_t{by_input ? p.in[axis] : p.out[axis]} - together) * stride;
+  }
+  [[nodiscard]] std::int64_t offset(std::uint32_t place, std::uint32_t tap) const {
+    return place * stride + tap * step;
+  }
+  struct term {
+    std::uint32_t place, tap;
+  };
+  /// By offsets, what reads them.
+  [[nodiscard]] std::map<std::int64_t, std::vector<term>> terms() const {
+    std::map<std::int64_t, std::vector<term>> found;
+    for (std::uint32_t place = 0; place < places; ++place) {
+      for (std::uint32_t tap = 0; tap < taps; ++tap) found[offset(place, tap)].push_back({place, tap});
+    }
+    return found;
+  }
+  /// Whatever the place in the image.
+  [[nodiscard]] bool is_inside(std::int64_t offset) const {
+    return least + offset >= 0 && most + offset < std::int64_t{extent};
+  }
+};
+
+/// What windows see of a plane of the image, each number loaded when it is asked for first.
+class seen_plane {
+ public:
+  /// `start`: the plane's first element; `at`: where the first place's first tap lies.
+  seen_plane(convolution_memory& memory, const element& start, const spatial_index& at, const sliding_axis& down,
+             const sliding_axis& along, std::size_t last)
+      : memory_(memory), start_(start), at_(at), down_(down), along_(along), last_(last) {}
+
+  /// So far down and along from there.
+  [[nodiscard]] spirv::f32 value(std::int64_t down, std::int64_t along) {
+    const auto known = values_.find({down, along});
+    if (known != values_.end()) return known->second;
+    const element row = row_at(down);
+    element at{row.address + wrapped(along), row.exists};
+    if (!along_.is_inside(along)) at.exists = at.exists && at_[last_] + wrapped(along) < spirv::u32(along_.extent);
+    return values_.emplace(std::pair(down, along), memory_.b(at)).first->second;
+  }
+
+ private:
+  [[nodiscard]] element row_at(std::int64_t down) {
+    const auto known = rows_.find(down);
+    if (known != rows_.end()) return known->second;
+    element row = start_;
+    if (last_ > 0) {
+      const spirv::u32 position = at_[last_ - 1] + wrapped(down);
+      if (!down_.is_inside(down)) row.exists = row.exists && position < spirv::u32(down_.extent);
+      row.address = row.address + position * along_.extent;
+    }
+    row.address = row.address + at_[last_];
+    return rows_.emplace(down, row).first->second;
+  }
+
+  convolution_memory& memory_;
+  element start_;
+  spatial_index at_;
+  const sliding_axis &down_, &along_;
+  std::size_t last_;
+  std::map<std::int64_t, element> rows_;
+  std::map<std::pair<std::int64_t, std::int64_t>, spirv::f32> values_;
+};
+
+inline constexpr std::uint32_t most_sliding_taps = 64;  // which are written out
+
+/// Whether an invocation's places are neighbours of one row and all channels apart: a convolution of each channel.
+[[nodiscard]] inline bool slides(const convolution_product& p, const direct_plan& plan) {
+  const auto& c = p.geometry;
+  if (p.is(convolution_attribute::filter) || p.inner() != 1 || plan.lanes > 1 || p.taps > most_sliding_taps)
+    return false;
+  const bool by_input = p.is(convolution_attribute::input);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(c.spatial); ++i)
+    if (by_input && c.stride[i] != 1) return false;
+  return (by_input ? p.in : p.out)[static_cast<std::size_t>(c.spatial - 1)] % 4 == 0;
+}
+/// In how many rows they may lie, while the device stays full: those share what they see of the image.
+[[nodiscard]] inline std::uint32_t places_down(const convolution_product& p, const direct_plan& plan,
+                                               const device_profile& on) {
+  if (!slides(p, plan) || p.geometry.spatial < 2 || plan.rows > 1) return 1;
+  const auto axis = static_cast<std::size_t>(p.geometry.spatial - 2);
+  const std::uint32_t rows = p.is(convolution_attribute::input) ? p.in[axis] : p.out[axis];
+  const double tiles = static_cast<double>(p.n) / 4 * p.groups;
+  std::uint32_t down = 1;
+  while (down < 4 && rows % (2 * down) == 0 && (!on.parallel || tiles >= 2 * down * on.full_occupancy)) down *= 2;
+  return down;
+}
+
 class direct_convolution {
  public:
   direct_convolution(spirv::kernel& owner, const convolution_product& p, const direct_plan& plan,
@@ -43,13 +151,17 @@ class direct_convolution {
     const bool shuffles = plan.shuffles(on);
     if (shuffles) owner.require_subgroup_size(on.subgroup_size);
     const spirv::u32 index = shuffles ? owner.index_by_subgroups(on.subgroup_size) : owner.local_id(0);
-    const std::int64_t m_tiles = ceil_div(p.m, plan.rows), n_tiles = ceil_div(p.n, 4);
+    const std::int64_t m_tiles = ceil_div(p.m, plan.rows), n_tiles = ceil_div(p.n, 4 * plan.down * plan.fours);
     lane_ = index % plan.lanes;
     const spirv::u32 wanted = grid.position(owner) * per_group + index / plan.lanes;
     const bool exact = std::int64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2] * per_group == tiles;
     exists_ = exact ? spirv::boolean(true) : wanted < spirv::u32(tiles);
     const spirv::u32 tile = min(wanted, spirv::u32(tiles - 1));
-    n_first_ = tile % spirv::u32(n_tiles) * 4u;
+    n_first_ = tile % spirv::u32(n_tiles) * (4 * plan.fours);
+    if (plan.down > 1) {
+      const std::uint32_t quarter = row_length(p) / 4;
+      n_first_ = n_first_ / 4u / quarter * (plan.down * 4 * quarter) + n_first_ / 4u % quarter * 4u;
+    }
     m_first_ = tile / spirv::u32(n_tiles) % spirv::u32(m_tiles) * plan.rows;
     group_ = tile / spirv::u32(n_tiles * m_tiles);
   }
@@ -63,15 +175,94 @@ class direct_convolution {
       part.b = part.b + group_ * p_.b_group();
       b_columns_.push_back(part);
     }
-    for (std::uint32_t i = 0; i < plan_.rows; ++i) sums_.push_back(owner_.variable<spirv::f32x4>(0.0f));
-    sum_up();
+    for (std::uint32_t i = 0; i < plan_.sums(); ++i) sums_.push_back(owner_.variable<spirv::f32x4>(0.0f));
+    if (slides(p_, plan_))
+      slide();
+    else if (plan_.all_taps)
+      slide_over_filter();
+    else
+      sum_up();
     const std::vector<spirv::f32x4> sums = shared_sums();
     owner_.if_(plan_.lanes == 1 ? exists_ : exists_ && lane_ == 0u, [&] {
-      for (std::uint32_t i = 0; i < plan_.rows; ++i) memory_.finish(group_, m_first_ + i, n_first_, sums[i]);
+      for (std::uint32_t i = 0; i < sums.size(); ++i)
+        memory_.finish(group_, m_first_ + i % plan_.rows,
+                       n_first_ + i / plan_.rows * (plan_.all_taps ? 4 : row_length(p_)), sums[i]);
     });
   }
 
  private:
+  [[nodiscard]] std::size_t last_axis() const { return static_cast<std::size_t>(p_.geometry.spatial - 1); }
+  [[nodiscard]] sliding_axis axis_along(std::uint32_t together) const { return {p_, last_axis(), together}; }
+  [[nodiscard]] sliding_axis axis_down(std::uint32_t together) const {
+    return last_axis() == 0 ? sliding_axis() : sliding_axis(p_, last_axis() - 1, together);
+  }
+
+  // What the places of an invocation see of a row of the image is read once for all of them and all taps along it.
+  void slide() {
+    const sliding_axis along = axis_along(4), down = axis_down(plan_.down);
+    const n_part& first = b_columns_[0];
+    std::vector<spirv::f32x4> sums(plan_.sums(), spirv::f32x4(0.0f));
+    for (std::uint32_t outer = 0; outer < p_.taps; outer += along.taps * down.taps) {
+      const k_part k = part_of_k(p_, spirv::u32(outer), spirv::u32(0));
+      seen_plane plane(memory_, plane_of(first.b + k.b, first.at[0] + k.at[0]), first.at, down, along, last_axis());
+      for (const auto& [row, terms] : down.terms()) {
+        for (const sliding_axis::term& each : terms)
+          add_row(plane, row, outer + each.tap * along.taps, along,
+                  std::span(sums).subspan(each.place * plan_.rows, plan_.rows));
+      }
+    }
+    for (std::size_t i = 0; i < sums.size(); ++i) sums_[i] = sums[i];
+  }
+  void add_row(seen_plane& plane, std::int64_t row, std::uint32_t first_tap, const sliding_axis& along,
+               std::span<spirv::f32x4> sums) {
+    for (std::uint32_t tap = 0; tap < along.taps; ++tap) {
+      std::array<spirv::f32, 4> b;
+      for (std::uint32_t j = 0; j < 4; ++j) b[j] = plane.value(row, along.offset(j, tap));
+      const k_part k = part_of_k(p_, spirv::u32(first_tap + tap), spirv::u32(0));
+      for (std::size_t i = 0; i < plan_.rows; ++i)
+        sums[i] = fma(spirv::f32x4(memory_.a(a_rows_[i] + k.a)), vector(b[0], b[1], b[2], b[3]), sums[i]);
+    }
+  }
+
+  // Every tap of a channel of the result: lanes have places, several neighbours of a row at a time.
+  void slide_over_filter() {
+    const std::uint32_t length = p_.out[last_axis()], together = length % 4 == 0 ? 4 : length % 2 == 0 ? 2 : 1;
+    const sliding_axis along = axis_along(together), down = axis_down(1);
+    const std::uint32_t blocks = p_.out_size / together;
+    const auto add = [&](const spirv::u32& block) {
+      const k_part k = part_of_k(p_, block / blocks, block % blocks * together);
+      spatial_index at = k.at;
+      for (std::size_t i = 0; i <= last_axis(); ++i) at[i] = at[i] + wrapped(-p_.geometry.pad_low[i]);
+      std::array<std::vector<spirv::f32>, 4> seen;  // by each place, of all taps
+      for (std::uint32_t channel = 0; channel < p_.in_channels; ++channel) {
+        const spirv::u32 base = k.b + group_ * p_.b_group() + channel * p_.in_size;
+        for (std::uint32_t outer = 0; outer < p_.taps; outer += along.taps * down.taps) {
+          const auto outer_step = static_cast<std::int64_t>(outer / (along.taps * down.taps)) * p_.geometry.dilation[0];
+          seen_plane plane(memory_, plane_of(base, at[0] + wrapped(outer_step)), at, down, along, last_axis());
+          for (std::uint32_t tap = 0; tap < along.taps * down.taps; ++tap) {
+            for (std::uint32_t j = 0; j < together; ++j)
+              seen[j].push_back(plane.value(down.offset(0, tap / along.taps), along.offset(j, tap % along.taps)));
+          }
+        }
+      }
+      for (std::uint32_t j = 0; j < together; ++j) {
+        const spirv::f32x4 y(memory_.a(a_rows_[0] + k.a + j));
+        seen[j].resize(4 * plan_.fours, spirv::f32(0.0f));
+        for (std::size_t i = 0; i < plan_.fours; ++i)
+          sums_[i] = fma(y, vector(seen[j][4 * i], seen[j][4 * i + 1], seen[j][4 * i + 2], seen[j][4 * i + 3]),
+                         sums_[i].load());
+      }
+    };
+    for_summed(owner_, lane_, p_.batch * blocks, plan_.lanes, {.terms = together}, running_sums(sums_), add);
+  }
+
+  // Before the last two axes; `at`: along the first of three.
+  [[nodiscard]] element plane_of(const spirv::u32& base, const spirv::u32& at) const {
+    if (p_.geometry.spatial < 3) return {base, spirv::boolean(true)};
+    const auto& extents = p_.is(convolution_attribute::input) ? p_.out : p_.in;
+    return {base + at * (extents[1] * extents[2]), at < spirv::u32(extents[0])};
+  }
+
   // Lanes lie along the fast part of k as far as it goes, then across the slow part.
   void sum_up() {
     const std::uint32_t inner = p_.inner(), outer = static_cast<std::uint32_t>(p_.k / inner);
@@ -92,6 +283,11 @@ class direct_convolution {
         step(k, at);
       });
     });
+  }
+
+  // Of the places, along the last axis.
+  [[nodiscard]] static std::uint32_t row_length(const convolution_product& p) {
+    return (p.is(convolution_attribute::input) ? p.in : p.out)[static_cast<std::size_t>(p.geometry.spatial - 1)];
   }
 
   void step(const k_part& k, const std::array<element, 4>& at) {
@@ -147,7 +343,7 @@ class direct_convolution {
 [[nodiscard]] inline kernel_dispatch make_direct(const convolution_product& p, const convolve_attribute& node,
                                                  std::span<const dtype> types, const shape& result_extents,
                                                  dtype result, const direct_plan& plan, const device_profile& on) {
-  const std::int64_t tiles = ceil_div(p.m, plan.rows) * ceil_div(p.n, 4) * p.groups;
+  const std::int64_t tiles = ceil_div(p.m, plan.rows) * ceil_div(p.n, 4 * plan.down * plan.fours) * p.groups;
   const std::uint32_t per_group = plan.size / plan.lanes;
   const flat_grid grid = make_flat_grid(tiles, per_group, on);
   spirv::kernel owner(fmt::format("convolution {}x{}x{}", p.m, p.n, p.k), {plan.size, 1, 1});
