@@ -8761,7 +8761,7 @@ struct dense_cross_entropy_module {
 };
 template <cross_entropy_options Options>
 struct cross_entropy_module : dense_cross_entropy_module<Options> {
-  static constexpr bool counts_labels = true;
+  static constexpr bool takes_labels = true;
 };
 }  // namespace detail
 
@@ -10727,7 +10727,7 @@ namespace detail {
 template <cross_entropy_options Options>
 struct nll_module {
   static constexpr cross_entropy_options options = Options;
-  static constexpr bool counts_labels = true;
+  static constexpr bool takes_labels = true;
   static constexpr auto forward(value auto scores, value auto label) { return nll_loss<Options>(scores, label); }
 };
 }  // namespace detail
@@ -19063,6 +19063,7 @@ class inference {
   /// every symbol is fixed, the program is built at once; where none is and no parameters are given, they are made by
   /// the first program.
   inference(const device& on, sized<graph> g, const run_options& options = {}, meganeura::parameters weights = {});
+  /// What was moved from can be assigned to or destroyed.
   inference(inference&&) noexcept;
   inference& operator=(inference&&) noexcept;
   ~inference();
@@ -20321,6 +20322,7 @@ class training {
   /// then take parameters() and init them.
   training(const device& on, sized<graph_with_loss> model, const optimizer& chosen,
            const training_options& options = {}, meganeura::parameters weights = {});
+  /// What was moved from can be assigned to or destroyed.
   training(training&&) noexcept;
   training& operator=(training&&) noexcept;
   ~training();
@@ -20464,7 +20466,7 @@ namespace detail {
 // Whether a loss of the library's is a mean over the labels that count, its first input: how many they are is what a
 // batch weighs among others.
 template <class Module>
-concept counts_labels = Module::counts_labels && Module::options.reduction == loss_reduction::mean;
+concept is_mean_of_labels = Module::takes_labels && Module::options.reduction == loss_reduction::mean;
 // How many do, as a value of the graph; compiled once, not in each program.
 [[nodiscard]] node_value labels_that_count(const node_value& scores, const node_value& label,
                                            const cross_entropy_options& options);
@@ -20491,7 +20493,7 @@ template <class Model, class Loss>
     const std::string name = both::output_list::symbols[i]->text;
     if (name != "loss") g.add_output(evaluates ? "loss." + name : name, results[static_cast<std::size_t>(i)]);
   }
-  if constexpr (counts_labels<typename both::loss_module>) {
+  if constexpr (is_mean_of_labels<typename both::loss_module>) {
     if (evaluates) {
       const graph::scope in(g, "loss");
       const node_value label(g, g.find_leaf(both::own_inputs::symbols[0]->text));
@@ -20661,7 +20663,7 @@ class trainer : public training {
         return Averages ? this->evaluate_averages(b...) : this->evaluate(b...);
       };
       const auto own = static_cast<double>(std::apply(one, all));
-      if constexpr (weight >= 0 || detail::counts_labels<module>) {
+      if constexpr (weight >= 0 || detail::is_mean_of_labels<module>) {
         mean.add(own, static_cast<double>(evaluation().read("loss.weight")[0]));
       } else if constexpr (detail::adds_up<module>()) {
         sum += own;
@@ -27857,16 +27859,15 @@ struct product_scratch {
   return {};
 }
 
-/// Filters of one channel each, whose taps an invocation has all.
+/// Filters of many groups, of one channel of the result each, whose taps an invocation has all.
 [[nodiscard]] constexpr bool has_all_taps(const convolution_attribute& c, const product_extents& p) {
-  constexpr std::int64_t most_taps = 64;
-  return c.form == convolution_attribute::filter && p.m == 1 && p.n <= most_taps;
+  constexpr std::int64_t most_taps = 49, many = 32;
+  return c.form == convolution_attribute::filter && p.m == 1 && p.n > 1 && p.n <= most_taps && p.batch >= many;
 }
 
-/// Whether it passes through tiles: those of few channels do not, nor filters of many groups of one.
+/// Whether it passes through tiles: those of few channels do not, nor such filters.
 [[nodiscard]] constexpr bool is_tiled(const convolution_attribute& c, const product_extents& p) {
-  constexpr std::int64_t many = 32;
-  return p.m >= 8 || (c.form == convolution_attribute::filter && !(has_all_taps(c, p) && p.batch >= many));
+  return p.m >= 8 || (c.form == convolution_attribute::filter && !has_all_taps(c, p));
 }
 
 /// Of a device's best rate, what the product reaches there.
@@ -33016,6 +33017,7 @@ class implementation_pass {
   };
   void visit(class_id root);
   void count_uses(std::span<const class_id> roots);
+  void find_respelled();
   void find_depths();
   void find_outlets(std::span<const class_id> roots);
   [[nodiscard]] bool goes_into(class_id value, std::span<const enode_id> regions, std::size_t most,
@@ -33087,6 +33089,7 @@ class implementation_pass {
   std::vector<std::uint32_t> depth_;
   std::vector<outlet> outlets_;  // immediate post-dominators, in the language of compilers
   std::vector<bool> unstable_;   // a sum is part of the value: another kernel may add it up in another order
+  std::vector<bool> respelled_;  // a rule has another sum for it, which some readers may take
   std::vector<bool> kernel_;     // a product or the like computes the value, with what is fused into it
   std::vector<class_forms> forms_;
   region_draft draft_ = draft();  // of the choice in work, and what comes of it: their memory is used again
@@ -46637,6 +46640,7 @@ MEGANEURA_INLINE void implementation_pass::run(std::span<const class_id> roots) 
   kernel_.assign(g_.class_slots(), false);
   unstable_.assign(g_.class_slots(), false);
   for (class_id root : roots) visit(root);
+  find_respelled();
   count_uses(roots);
   find_depths();
   find_outlets(roots);
@@ -46654,7 +46658,7 @@ MEGANEURA_INLINE void implementation_pass::introduce(class_id made, class_id rea
   const std::size_t slots = g_.class_slots();
   state_.resize(slots), uses_.resize(slots), deciding_uses_.resize(slots), hard_.resize(slots, true);
   is_root_.resize(slots), depth_.resize(slots), outlets_.resize(slots), unstable_.resize(slots, true),
-      kernel_.resize(slots, true), forms_.resize(slots);
+      kernel_.resize(slots, true), forms_.resize(slots), respelled_.resize(slots);
 }
 
 // Each before the first of its readers, in the order in which they came, and behind what it reads.
@@ -46802,11 +46806,23 @@ MEGANEURA_INLINE stability implementation_pass::trace(enode_id region) const {
   program_flags unstable;
   for (const index_map& read : loops.accesses) {
     const class_id source = read.source < 0 ? no_id : g_.operand(region, static_cast<std::size_t>(read.source));
-    // What every reader takes from memory is one and the same.
-    const bool stored = source == no_id || (has_kernel(source) ? uses_[source] : deciding_uses_[source]) > 1;
+    // What every reader takes from memory is one and the same, unless it is spelled in two ways.
+    const bool stored =
+        source == no_id || (!respelled_[source] && (has_kernel(source) ? uses_[source] : deciding_uses_[source]) > 1);
     unstable.push_back(!stored && unstable_[source]);
   }
   return trace_unstable(loops.program, unstable);
+}
+
+MEGANEURA_INLINE void implementation_pass::find_respelled() {
+  respelled_.assign(g_.class_slots(), false);
+  for (const class_id id : order_) {
+    for (const enode_id node : g_[id].nodes) {
+      for (const structural rule : {structural::convolution_to_contract, structural::split_sum,
+                                    structural::split_filter, structural::split_reduce})
+        respelled_[id] = respelled_[id] || has(g_.node(node).reasons, rule);
+    }
+  }
 }
 
 MEGANEURA_INLINE void implementation_pass::note_unstable(class_id id) {
@@ -46889,7 +46905,8 @@ MEGANEURA_INLINE implementation_pass::producer implementation_pass::consider(cla
       result.greedy = choice::leaf;
     return result;
   }
-  if (detail::is_copy(region)) {  // reading through a view is free; what the view reads may be fused as well
+  const bool is_other_sum = respelled_[id] && deciding && deciding_uses_[id] > 1;  // of which others decide
+  if (detail::is_copy(region) && !is_other_sum) {  // reading through a view is free; what it reads may be fused as well
     result.conservative = result.other = choice::conservative;
     // A product reads through views, but only what is stored in its dtype.
     if (source_type(f.conservative) != g_[id].type) result.other = choice::leaf;
@@ -51033,7 +51050,7 @@ struct generator<op::region> {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
-// Pooling and its adjoint. The adjoint gathers: each element looks at the windows it lies in, so no atomics are needed.
+// Pooling and its adjoint. The adjoint gathers: each element asks the windows it lies in, so no atomics are needed.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
@@ -54873,7 +54890,7 @@ MEGANEURA_INLINE kernel_dispatch make_attention(const attention_attribute& node,
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
-// Definitions for kernels/convolution.hpp: the choice between two ways to run the product.
+// Definitions for kernels/convolution.hpp: the choice between tiles and reads straight from buffers.
 // Convolutions whose operands every invocation reads straight from their buffers.
 // The three forms of a convolution as one product: its indices, loads and stores.
 
@@ -55182,13 +55199,18 @@ void add_by_halves(spirv::kernel& owner, const spirv::u32& slice, std::uint32_t 
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
-/// Each invocation owns up to 4 m by 4 n. `lanes` of them share one such tile: each takes its part of k, and they add
-/// up in shared memory.
+/// How an invocation comes to its sums: term by term; by what its places see of each row of the image, which is read
+/// once for all taps along it; or by all the taps that a channel of the result has of a filter, of places of which each
+/// lane has its share.
+enum class direct_way : std::uint8_t { terms, rows, taps };
+
+/// Each invocation owns up to 4 m by 4 n, or of one m several times 4 n. `lanes` of them share these: each takes its
+/// part of k, and they add up. Lanes and size are powers of two.
 struct direct_plan {
-  std::uint32_t rows = 4, lanes = 1, size = 64;  // lanes and size are powers of two
-  std::uint32_t down = 1;                        // rows of the image that its n lie in, four in each; above 1: slides
-  std::uint32_t fours = 1;                       // of its n
-  bool all_taps = false;                         // its n are all that a row has of a filter; lanes have places
+  std::uint32_t rows = 4, lanes = 1, size = 64;
+  direct_way way = direct_way::terms;
+  std::uint32_t down = 1;   // by rows: of the image, in each of which four n lie
+  std::uint32_t fours = 1;  // by taps: of n
 
   [[nodiscard]] std::uint32_t sums() const { return rows * down * fours; }  // of four
 
@@ -55198,6 +55220,7 @@ struct direct_plan {
   }
   /// Twice the lanes; false when the workgroup is full.
   [[nodiscard]] bool share_wider(const device_profile& on) {
+    if (way == direct_way::rows) return false;  // which has no loops
     if (2 * lanes > std::bit_floor(on.max_invocations) || 32 * lanes > on.max_shared_bytes) return false;
     lanes *= 2;
     size = std::max(size, lanes);
@@ -55282,28 +55305,56 @@ class seen_plane {
   std::map<std::pair<std::int64_t, std::int64_t>, spirv::f32> values_;
 };
 
-inline constexpr std::uint32_t most_sliding_taps = 64;  // which are written out
-
-/// Whether an invocation's places are neighbours of one row and all channels apart: a convolution of each channel.
-[[nodiscard]] inline bool slides(const convolution_product& p, const direct_plan& plan) {
+/// Whether an invocation's places are neighbours of one row and all channels apart: a convolution of each channel. What
+/// is written out takes a driver longer: 7 x 7 taps 0.7 s on lavapipe, in a loop 0.05.
+[[nodiscard]] inline bool has_rows(const convolution_product& p, const direct_plan& plan) {
+  constexpr std::uint32_t most_taps = 49;
   const auto& c = p.geometry;
-  if (p.is(convolution_attribute::filter) || p.inner() != 1 || plan.lanes > 1 || p.taps > most_sliding_taps)
-    return false;
+  const auto last = static_cast<std::size_t>(c.spatial - 1);
+  if (p.is(convolution_attribute::filter) || p.inner() != 1 || plan.lanes > 1) return false;
+  if (p.kernel[last] == 1 || p.taps * plan.rows > most_taps) return false;
   const bool by_input = p.is(convolution_attribute::input);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(c.spatial); ++i)
+  for (std::size_t i = 0; i <= last; ++i)
     if (by_input && c.stride[i] != 1) return false;
-  return (by_input ? p.in : p.out)[static_cast<std::size_t>(c.spatial - 1)] % 4 == 0;
+  return (by_input ? p.in : p.out)[last] % 4 == 0;
 }
 /// In how many rows they may lie, while the device stays full: those share what they see of the image.
 [[nodiscard]] inline std::uint32_t places_down(const convolution_product& p, const direct_plan& plan,
                                                const device_profile& on) {
-  if (!slides(p, plan) || p.geometry.spatial < 2 || plan.rows > 1) return 1;
+  constexpr std::uint32_t most_terms = 36;  // which are written out: 3 x 3 taps of four rows
+  if (p.geometry.spatial < 2 || plan.rows > 1) return 1;
   const auto axis = static_cast<std::size_t>(p.geometry.spatial - 2);
   const std::uint32_t rows = p.is(convolution_attribute::input) ? p.in[axis] : p.out[axis];
   const double tiles = static_cast<double>(p.n) / 4 * p.groups;
   std::uint32_t down = 1;
-  while (down < 4 && rows % (2 * down) == 0 && (!on.parallel || tiles >= 2 * down * on.full_occupancy)) down *= 2;
+  while (2 * down * p.taps <= most_terms && rows % (2 * down) == 0 &&
+         (!on.parallel || tiles >= 2 * down * on.full_occupancy))
+    down *= 2;
   return down;
+}
+
+/// What fills the device.
+[[nodiscard]] inline direct_plan choose_direct(const convolution_product& p, const fusion::product_extents& product,
+                                               const device_profile& on) {
+  direct_plan plan;
+  plan.rows = static_cast<std::uint32_t>(std::min<std::int64_t>(p.m, 4));
+  plan.size = std::min(plan.size, on.max_invocations);
+  const bool by_taps = fusion::has_all_taps(p.geometry, product);
+  if (by_taps) plan.way = direct_way::taps, plan.fours = static_cast<std::uint32_t>(ceil_div<std::int64_t>(p.n, 4));
+  const std::int64_t tiles = ceil_div<std::int64_t>(p.m, plan.rows) * ceil_div(p.n, 4 * plan.fours) * p.groups;
+  if (p.is(convolution_attribute::filter) && tiles < 64) plan.lanes = plan.size = std::min(on.subgroup_size, plan.size);
+  // Few channels of a small image: lanes that share a tile keep the device busy. Of a filter's places a subgroup reads
+  // neighbours.
+  constexpr std::int64_t least_terms = 16;
+  const std::uint32_t most = by_taps ? std::min(256u, on.max_invocations) : std::min(on.subgroup_size, plan.size);
+  const auto is_idle = [&] {
+    if (by_taps && on.parallel && plan.lanes < on.subgroup_size) return true;
+    return on.parallel && static_cast<double>(tiles * plan.lanes) < on.full_occupancy;
+  };
+  while (is_idle() && 2 * plan.lanes <= most && 2 * plan.lanes * least_terms <= p.k) plan.lanes *= 2;
+  plan.size = std::max(plan.size, plan.lanes);
+  if (has_rows(p, plan)) plan.way = direct_way::rows, plan.down = places_down(p, plan, on);
+  return plan;
 }
 
 class direct_convolution {
@@ -55340,17 +55391,17 @@ class direct_convolution {
       b_columns_.push_back(part);
     }
     for (std::uint32_t i = 0; i < plan_.sums(); ++i) sums_.push_back(owner_.variable<spirv::f32x4>(0.0f));
-    if (slides(p_, plan_))
-      slide();
-    else if (plan_.all_taps)
-      slide_over_filter();
+    if (plan_.way == direct_way::rows)
+      add_rows();
+    else if (plan_.way == direct_way::taps)
+      add_taps();
     else
-      sum_up();
+      add_terms();
     const std::vector<spirv::f32x4> sums = shared_sums();
     owner_.if_(plan_.lanes == 1 ? exists_ : exists_ && lane_ == 0u, [&] {
       for (std::uint32_t i = 0; i < sums.size(); ++i)
         memory_.finish(group_, m_first_ + i % plan_.rows,
-                       n_first_ + i / plan_.rows * (plan_.all_taps ? 4 : row_length(p_)), sums[i]);
+                       n_first_ + i / plan_.rows * (plan_.way == direct_way::rows ? row_length(p_) : 4), sums[i]);
     });
   }
 
@@ -55362,7 +55413,7 @@ class direct_convolution {
   }
 
   // What the places of an invocation see of a row of the image is read once for all of them and all taps along it.
-  void slide() {
+  void add_rows() {
     const sliding_axis along = axis_along(4), down = axis_down(plan_.down);
     const n_part& first = b_columns_[0];
     std::vector<spirv::f32x4> sums(plan_.sums(), spirv::f32x4(0.0f));
@@ -55389,7 +55440,7 @@ class direct_convolution {
   }
 
   // Every tap of a channel of the result: lanes have places, several neighbours of a row at a time.
-  void slide_over_filter() {
+  void add_taps() {
     const std::uint32_t length = p_.out[last_axis()], together = length % 4 == 0 ? 4 : length % 2 == 0 ? 2 : 1;
     const sliding_axis along = axis_along(together), down = axis_down(1);
     const std::uint32_t blocks = p_.out_size / together;
@@ -55397,24 +55448,27 @@ class direct_convolution {
       const k_part k = part_of_k(p_, block / blocks, block % blocks * together);
       spatial_index at = k.at;
       for (std::size_t i = 0; i <= last_axis(); ++i) at[i] = at[i] + wrapped(-p_.geometry.pad_low[i]);
-      std::array<std::vector<spirv::f32>, 4> seen;  // by each place, of all taps
+      std::vector<seen_plane> planes;  // of each channel and outer tap
       for (std::uint32_t channel = 0; channel < p_.in_channels; ++channel) {
         const spirv::u32 base = k.b + group_ * p_.b_group() + channel * p_.in_size;
-        for (std::uint32_t outer = 0; outer < p_.taps; outer += along.taps * down.taps) {
-          const auto outer_step = static_cast<std::int64_t>(outer / (along.taps * down.taps)) * p_.geometry.dilation[0];
-          seen_plane plane(memory_, plane_of(base, at[0] + wrapped(outer_step)), at, down, along, last_axis());
-          for (std::uint32_t tap = 0; tap < along.taps * down.taps; ++tap) {
-            for (std::uint32_t j = 0; j < together; ++j)
-              seen[j].push_back(plane.value(down.offset(0, tap / along.taps), along.offset(j, tap % along.taps)));
-          }
+        for (std::uint32_t outer = 0; outer < p_.taps / (along.taps * down.taps); ++outer) {
+          const std::int64_t step = outer * p_.geometry.dilation[0];
+          planes.emplace_back(memory_, plane_of(base, at[0] + wrapped(step)), at, down, along, last_axis());
         }
       }
-      for (std::uint32_t j = 0; j < together; ++j) {
-        const spirv::f32x4 y(memory_.a(a_rows_[0] + k.a + j));
-        seen[j].resize(4 * plan_.fours, spirv::f32(0.0f));
-        for (std::size_t i = 0; i < plan_.fours; ++i)
-          sums_[i] = fma(y, vector(seen[j][4 * i], seen[j][4 * i + 1], seen[j][4 * i + 2], seen[j][4 * i + 3]),
-                         sums_[i].load());
+      const auto value = [&](std::uint32_t n, std::uint32_t place) -> spirv::f32 {
+        if (n >= p_.n) return 0.0f;
+        const std::uint32_t tap = n % (along.taps * down.taps);
+        return planes[n / (along.taps * down.taps)].value(down.offset(0, tap / along.taps),
+                                                          along.offset(place, tap % along.taps));
+      };
+      std::vector<spirv::f32x4> y;
+      for (std::uint32_t j = 0; j < together; ++j) y.emplace_back(memory_.a(a_rows_[0] + k.a + j));
+      for (std::uint32_t i = 0; i < plan_.fours; ++i) {
+        spirv::f32x4 sum = sums_[i].load();
+        for (std::uint32_t j = 0; j < together; ++j)
+          sum = fma(y[j], vector(value(4 * i, j), value(4 * i + 1, j), value(4 * i + 2, j), value(4 * i + 3, j)), sum);
+        sums_[i] = sum;
       }
     };
     for_summed(owner_, lane_, p_.batch * blocks, plan_.lanes, {.terms = together}, running_sums(sums_), add);
@@ -55428,7 +55482,7 @@ class direct_convolution {
   }
 
   // Lanes lie along the fast part of k as far as it goes, then across the slow part.
-  void sum_up() {
+  void add_terms() {
     const std::uint32_t inner = p_.inner(), outer = static_cast<std::uint32_t>(p_.k / inner);
     const std::uint32_t along = std::min(plan_.lanes, std::bit_ceil(inner)), across = plan_.lanes / along;
     const cascade_lengths one{};
@@ -55791,20 +55845,7 @@ MEGANEURA_INLINE kernel_dispatch make_convolve(const convolve_attribute& node, s
     return make_within_loop_limit([&] { return detail::make_tiled(p, node, types, result_extents, result, plan, on); },
                                   [&] { return plan.share_wider(on); }, on);
   }
-  detail::direct_plan plan;
-  plan.rows = static_cast<std::uint32_t>(std::min<std::int64_t>(p.m, 4));
-  plan.all_taps = fusion::has_all_taps(c, product);
-  if (plan.all_taps) plan.fours = static_cast<std::uint32_t>(ceil_div<std::int64_t>(p.n, 4));
-  const std::int64_t tiles = ceil_div<std::int64_t>(p.m, plan.rows) * ceil_div(p.n, 4 * plan.fours) * p.groups;
-  plan.size = std::min(plan.size, on.max_invocations);
-  if (by_filter && tiles < 64) plan.lanes = plan.size = std::min(on.subgroup_size, plan.size);
-  // Few channels of a small image: lanes that share a tile keep the device busy.
-  constexpr std::int64_t least_terms = 16;
-  const std::uint32_t most = plan.all_taps ? std::min(128u, on.max_invocations) : std::min(on.subgroup_size, plan.size);
-  const auto is_idle = [&] { return on.parallel && static_cast<double>(tiles * plan.lanes) < on.full_occupancy; };
-  while (is_idle() && 2 * plan.lanes <= most && 2 * plan.lanes * least_terms <= p.k) plan.lanes *= 2;
-  plan.size = std::max(plan.size, plan.lanes);
-  plan.down = detail::places_down(p, plan, on);
+  detail::direct_plan plan = detail::choose_direct(p, product, on);
   return make_within_loop_limit([&] { return detail::make_direct(p, node, types, result_extents, result, plan, on); },
                                 [&] { return plan.share_wider(on); }, on);
 }

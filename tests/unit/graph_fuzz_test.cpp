@@ -218,6 +218,39 @@ TEST(graph_fuzz, forms_extraction_and_plans_agree_with_the_source) {
   });
 }
 
+// A convolution is one sum as such and another as a product: what several things decide by it is read from one of them.
+TEST(graph_fuzz, what_a_convolution_decides_comes_of_one_sum) {
+  verdict v;
+  for (const auto form : {convolution_attribute::output, convolution_attribute::input}) {
+    sample s;
+    graph& g = s.source;
+    const auto leaf = [&](const char* name, const shape& extents, std::uint64_t seed) {
+      s.leaves[name] = oracle::random_tensor(extents, seed, -3, 3);
+      return g.input(name, dtype::f32, extents);
+    };
+    const bool by_input = form == convolution_attribute::input;
+    const shape image{2, 4, 5, 6}, other = by_input ? shape{2, 4, 3, 6} : shape{2, 4, 9, 6};
+    const node_id x = leaf("x", other, 1), w = leaf("w", {4, 4, 3, 3}, 2);
+    const node_id y =
+        g.convolution(x, w, {.form = form, .stride = {2, 1}, .pad_low = {1, 1}, .pad_high = {1, 1}}, image);
+    const auto are_equal = [&](node_id a, node_id b) {
+      scalar_builder made;
+      const scalar_ref is = made.binary(scalar_op::equal, made.argument(0, dtype::f32), made.argument(1, dtype::f32));
+      const node_id operands[] = {a, b};
+      return g.map(made.finish(made.select(is, made.constant(1), made.constant(0))), operands, dtype::f32);
+    };
+    const node_id positive = g.map(scalar_op::maximum, {y, g.expand(g.constant(0), image)});
+    g.add_output("kept", are_equal(positive, y));
+    const node_id squares = g.map(scalar_op::multiply, {y, positive});
+    const node_id most = g.reduce(reduce_kind::max, squares, 1u << 3);
+    g.add_output("most", are_equal(squares, g.expand(g.reshape(most, {2, 4, 5, 1}), image)));
+    g.add_output("sum", g.contract(y, leaf("z", {4, 2}, 3), "ncyx", "co", "nyxo"));
+    check_forms(s, v);
+  }
+  EXPECT_FALSE(v.failed()) << v.text;
+  EXPECT_GT(v.compared, 40u);
+}
+
 TEST(graph_fuzz, kernels_with_several_results_and_attention_are_among_what_is_drawn) {
   int several = 0, attention = 0;
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {

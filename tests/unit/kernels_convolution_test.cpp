@@ -232,9 +232,17 @@ TEST(kernels_convolution, lanes_share_the_sums_of_few_channels) {
 // Convolutions of each channel where workgroups run side by side: few or many lanes share a filter's taps, a place's
 // neighbours lie in one row or in several.
 TEST(kernels_convolution, channels_apart_on_devices_of_any_width) {
-  const geometry_case each{
-      "channels", {2, 33, 8, 64}, {33, 1, 3, 5}, {.pad_low = {1, 2}, .pad_high = {1, 2}, .groups = 33}};
-  for (int form = 0; form < 3; ++form) {
+  const geometry_case all[] = {
+      {"channels", {2, 33, 8, 64}, {33, 1, 3, 5}, {.pad_low = {1, 2}, .pad_high = {1, 2}, .groups = 33}},
+      {"one of two", {1, 160, 6, 9}, {80, 2, 2, 3}, {.pad_low = {1, 1}, .pad_high = {1, 1}, .groups = 80}},
+      {"volumes",
+       {1, 40, 3, 4, 8},
+       {40, 1, 2, 3, 3},
+       {.spatial = 3, .pad_low = {1, 1, 1}, .pad_high = {0, 1, 1}, .groups = 40}}};
+  for (int number = 0; number < 9; ++number) {
+    const geometry_case& each = all[number / 3];
+    const int form = number % 3;
+    SCOPED_TRACE(each.name);
     const form_problem made = make_problem(each, static_cast<convolution_attribute::form_kind>(form));
     const auto expected = oracle::interpreter<double>(made.g, made.leaves).run().at("result");
     device_profile on = support::shared_profile();

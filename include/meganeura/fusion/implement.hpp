@@ -152,6 +152,7 @@ class implementation_pass {
   };
   void visit(class_id root);
   void count_uses(std::span<const class_id> roots);
+  void find_respelled();
   void find_depths();
   void find_outlets(std::span<const class_id> roots);
   [[nodiscard]] bool goes_into(class_id value, std::span<const enode_id> regions, std::size_t most,
@@ -223,6 +224,7 @@ class implementation_pass {
   std::vector<std::uint32_t> depth_;
   std::vector<outlet> outlets_;  // immediate post-dominators, in the language of compilers
   std::vector<bool> unstable_;   // a sum is part of the value: another kernel may add it up in another order
+  std::vector<bool> respelled_;  // a rule has another sum for it, which some readers may take
   std::vector<bool> kernel_;     // a product or the like computes the value, with what is fused into it
   std::vector<class_forms> forms_;
   region_draft draft_ = draft();  // of the choice in work, and what comes of it: their memory is used again

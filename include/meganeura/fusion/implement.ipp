@@ -212,6 +212,7 @@ MEGANEURA_INLINE void implementation_pass::run(std::span<const class_id> roots) 
   kernel_.assign(g_.class_slots(), false);
   unstable_.assign(g_.class_slots(), false);
   for (class_id root : roots) visit(root);
+  find_respelled();
   count_uses(roots);
   find_depths();
   find_outlets(roots);
@@ -229,7 +230,7 @@ MEGANEURA_INLINE void implementation_pass::introduce(class_id made, class_id rea
   const std::size_t slots = g_.class_slots();
   state_.resize(slots), uses_.resize(slots), deciding_uses_.resize(slots), hard_.resize(slots, true);
   is_root_.resize(slots), depth_.resize(slots), outlets_.resize(slots), unstable_.resize(slots, true),
-      kernel_.resize(slots, true), forms_.resize(slots);
+      kernel_.resize(slots, true), forms_.resize(slots), respelled_.resize(slots);
 }
 
 // Each before the first of its readers, in the order in which they came, and behind what it reads.

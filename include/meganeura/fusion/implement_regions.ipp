@@ -48,11 +48,23 @@ MEGANEURA_INLINE stability implementation_pass::trace(enode_id region) const {
   program_flags unstable;
   for (const index_map& read : loops.accesses) {
     const class_id source = read.source < 0 ? no_id : g_.operand(region, static_cast<std::size_t>(read.source));
-    // What every reader takes from memory is one and the same.
-    const bool stored = source == no_id || (has_kernel(source) ? uses_[source] : deciding_uses_[source]) > 1;
+    // What every reader takes from memory is one and the same, unless it is spelled in two ways.
+    const bool stored =
+        source == no_id || (!respelled_[source] && (has_kernel(source) ? uses_[source] : deciding_uses_[source]) > 1);
     unstable.push_back(!stored && unstable_[source]);
   }
   return trace_unstable(loops.program, unstable);
+}
+
+MEGANEURA_INLINE void implementation_pass::find_respelled() {
+  respelled_.assign(g_.class_slots(), false);
+  for (const class_id id : order_) {
+    for (const enode_id node : g_[id].nodes) {
+      for (const structural rule : {structural::convolution_to_contract, structural::split_sum,
+                                    structural::split_filter, structural::split_reduce})
+        respelled_[id] = respelled_[id] || has(g_.node(node).reasons, rule);
+    }
+  }
 }
 
 MEGANEURA_INLINE void implementation_pass::note_unstable(class_id id) {
@@ -135,7 +147,8 @@ MEGANEURA_INLINE implementation_pass::producer implementation_pass::consider(cla
       result.greedy = choice::leaf;
     return result;
   }
-  if (detail::is_copy(region)) {  // reading through a view is free; what the view reads may be fused as well
+  const bool is_other_sum = respelled_[id] && deciding && deciding_uses_[id] > 1;  // of which others decide
+  if (detail::is_copy(region) && !is_other_sum) {  // reading through a view is free; what it reads may be fused as well
     result.conservative = result.other = choice::conservative;
     // A product reads through views, but only what is stored in its dtype.
     if (source_type(f.conservative) != g_[id].type) result.other = choice::leaf;

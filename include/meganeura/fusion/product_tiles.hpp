@@ -292,16 +292,15 @@ struct product_scratch {
   return {};
 }
 
-/// Filters of one channel each, whose taps an invocation has all.
+/// Filters of many groups, of one channel of the result each, whose taps an invocation has all.
 [[nodiscard]] constexpr bool has_all_taps(const convolution_attribute& c, const product_extents& p) {
-  constexpr std::int64_t most_taps = 64;
-  return c.form == convolution_attribute::filter && p.m == 1 && p.n <= most_taps;
+  constexpr std::int64_t most_taps = 49, many = 32;
+  return c.form == convolution_attribute::filter && p.m == 1 && p.n > 1 && p.n <= most_taps && p.batch >= many;
 }
 
-/// Whether it passes through tiles: those of few channels do not, nor filters of many groups of one.
+/// Whether it passes through tiles: those of few channels do not, nor such filters.
 [[nodiscard]] constexpr bool is_tiled(const convolution_attribute& c, const product_extents& p) {
-  constexpr std::int64_t many = 32;
-  return p.m >= 8 || (c.form == convolution_attribute::filter && !(has_all_taps(c, p) && p.batch >= many));
+  return p.m >= 8 || (c.form == convolution_attribute::filter && !has_all_taps(c, p));
 }
 
 /// Of a device's best rate, what the product reaches there.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Definitions for kernels/convolution.hpp: the choice between two ways to run the product.
+// Definitions for kernels/convolution.hpp: the choice between tiles and reads straight from buffers.
 #pragma once
-#include <meganeura/core/division.hpp>
 #include <meganeura/kernels/convolution.hpp>
 #include <meganeura/kernels/convolution_direct.hpp>
 #include <meganeura/kernels/convolution_tiled.hpp>
 
-#include <algorithm>
+#include <cstdint>
+#include <span>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
@@ -29,20 +29,7 @@ MEGANEURA_INLINE kernel_dispatch make_convolve(const convolve_attribute& node, s
     return make_within_loop_limit([&] { return detail::make_tiled(p, node, types, result_extents, result, plan, on); },
                                   [&] { return plan.share_wider(on); }, on);
   }
-  detail::direct_plan plan;
-  plan.rows = static_cast<std::uint32_t>(std::min<std::int64_t>(p.m, 4));
-  plan.all_taps = fusion::has_all_taps(c, product);
-  if (plan.all_taps) plan.fours = static_cast<std::uint32_t>(ceil_div<std::int64_t>(p.n, 4));
-  const std::int64_t tiles = ceil_div<std::int64_t>(p.m, plan.rows) * ceil_div(p.n, 4 * plan.fours) * p.groups;
-  plan.size = std::min(plan.size, on.max_invocations);
-  if (by_filter && tiles < 64) plan.lanes = plan.size = std::min(on.subgroup_size, plan.size);
-  // Few channels of a small image: lanes that share a tile keep the device busy.
-  constexpr std::int64_t least_terms = 16;
-  const std::uint32_t most = plan.all_taps ? std::min(128u, on.max_invocations) : std::min(on.subgroup_size, plan.size);
-  const auto is_idle = [&] { return on.parallel && static_cast<double>(tiles * plan.lanes) < on.full_occupancy; };
-  while (is_idle() && 2 * plan.lanes <= most && 2 * plan.lanes * least_terms <= p.k) plan.lanes *= 2;
-  plan.size = std::max(plan.size, plan.lanes);
-  plan.down = detail::places_down(p, plan, on);
+  detail::direct_plan plan = detail::choose_direct(p, product, on);
   return make_within_loop_limit([&] { return detail::make_direct(p, node, types, result_extents, result, plan, on); },
                                 [&] { return plan.share_wider(on); }, on);
 }

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -18,13 +19,18 @@
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
-/// Each invocation owns up to 4 m by 4 n. `lanes` of them share one such tile: each takes its part of k, and they add
-/// up in shared memory.
+/// How an invocation comes to its sums: term by term; by what its places see of each row of the image, which is read
+/// once for all taps along it; or by all the taps that a channel of the result has of a filter, of places of which each
+/// lane has its share.
+enum class direct_way : std::uint8_t { terms, rows, taps };
+
+/// Each invocation owns up to 4 m by 4 n, or of one m several times 4 n. `lanes` of them share these: each takes its
+/// part of k, and they add up. Lanes and size are powers of two.
 struct direct_plan {
-  std::uint32_t rows = 4, lanes = 1, size = 64;  // lanes and size are powers of two
-  std::uint32_t down = 1;                        // rows of the image that its n lie in, four in each; above 1: slides
-  std::uint32_t fours = 1;                       // of its n
-  bool all_taps = false;                         // its n are all that a row has of a filter; lanes have places
+  std::uint32_t rows = 4, lanes = 1, size = 64;
+  direct_way way = direct_way::terms;
+  std::uint32_t down = 1;   // by rows: of the image, in each of which four n lie
+  std::uint32_t fours = 1;  // by taps: of n
 
   [[nodiscard]] std::uint32_t sums() const { return rows * down * fours; }  // of four
 
@@ -34,6 +40,7 @@ struct direct_plan {
   }
   /// Twice the lanes; false when the workgroup is full.
   [[nodiscard]] bool share_wider(const device_profile& on) {
+    if (way == direct_way::rows) return false;  // which has no loops
     if (2 * lanes > std::bit_floor(on.max_invocations) || 32 * lanes > on.max_shared_bytes) return false;
     lanes *= 2;
     size = std::max(size, lanes);
@@ -118,28 +125,56 @@ class seen_plane {
   std::map<std::pair<std::int64_t, std::int64_t>, spirv::f32> values_;
 };
 
-inline constexpr std::uint32_t most_sliding_taps = 64;  // which are written out
-
-/// Whether an invocation's places are neighbours of one row and all channels apart: a convolution of each channel.
-[[nodiscard]] inline bool slides(const convolution_product& p, const direct_plan& plan) {
+/// Whether an invocation's places are neighbours of one row and all channels apart: a convolution of each channel. What
+/// is written out takes a driver longer: 7 x 7 taps 0.7 s on lavapipe, in a loop 0.05.
+[[nodiscard]] inline bool has_rows(const convolution_product& p, const direct_plan& plan) {
+  constexpr std::uint32_t most_taps = 49;
   const auto& c = p.geometry;
-  if (p.is(convolution_attribute::filter) || p.inner() != 1 || plan.lanes > 1 || p.taps > most_sliding_taps)
-    return false;
+  const auto last = static_cast<std::size_t>(c.spatial - 1);
+  if (p.is(convolution_attribute::filter) || p.inner() != 1 || plan.lanes > 1) return false;
+  if (p.kernel[last] == 1 || p.taps * plan.rows > most_taps) return false;
   const bool by_input = p.is(convolution_attribute::input);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(c.spatial); ++i)
+  for (std::size_t i = 0; i <= last; ++i)
     if (by_input && c.stride[i] != 1) return false;
-  return (by_input ? p.in : p.out)[static_cast<std::size_t>(c.spatial - 1)] % 4 == 0;
+  return (by_input ? p.in : p.out)[last] % 4 == 0;
 }
 /// In how many rows they may lie, while the device stays full: those share what they see of the image.
 [[nodiscard]] inline std::uint32_t places_down(const convolution_product& p, const direct_plan& plan,
                                                const device_profile& on) {
-  if (!slides(p, plan) || p.geometry.spatial < 2 || plan.rows > 1) return 1;
+  constexpr std::uint32_t most_terms = 36;  // which are written out: 3 x 3 taps of four rows
+  if (p.geometry.spatial < 2 || plan.rows > 1) return 1;
   const auto axis = static_cast<std::size_t>(p.geometry.spatial - 2);
   const std::uint32_t rows = p.is(convolution_attribute::input) ? p.in[axis] : p.out[axis];
   const double tiles = static_cast<double>(p.n) / 4 * p.groups;
   std::uint32_t down = 1;
-  while (down < 4 && rows % (2 * down) == 0 && (!on.parallel || tiles >= 2 * down * on.full_occupancy)) down *= 2;
+  while (2 * down * p.taps <= most_terms && rows % (2 * down) == 0 &&
+         (!on.parallel || tiles >= 2 * down * on.full_occupancy))
+    down *= 2;
   return down;
+}
+
+/// What fills the device.
+[[nodiscard]] inline direct_plan choose_direct(const convolution_product& p, const fusion::product_extents& product,
+                                               const device_profile& on) {
+  direct_plan plan;
+  plan.rows = static_cast<std::uint32_t>(std::min<std::int64_t>(p.m, 4));
+  plan.size = std::min(plan.size, on.max_invocations);
+  const bool by_taps = fusion::has_all_taps(p.geometry, product);
+  if (by_taps) plan.way = direct_way::taps, plan.fours = static_cast<std::uint32_t>(ceil_div<std::int64_t>(p.n, 4));
+  const std::int64_t tiles = ceil_div<std::int64_t>(p.m, plan.rows) * ceil_div(p.n, 4 * plan.fours) * p.groups;
+  if (p.is(convolution_attribute::filter) && tiles < 64) plan.lanes = plan.size = std::min(on.subgroup_size, plan.size);
+  // Few channels of a small image: lanes that share a tile keep the device busy. Of a filter's places a subgroup reads
+  // neighbours.
+  constexpr std::int64_t least_terms = 16;
+  const std::uint32_t most = by_taps ? std::min(256u, on.max_invocations) : std::min(on.subgroup_size, plan.size);
+  const auto is_idle = [&] {
+    if (by_taps && on.parallel && plan.lanes < on.subgroup_size) return true;
+    return on.parallel && static_cast<double>(tiles * plan.lanes) < on.full_occupancy;
+  };
+  while (is_idle() && 2 * plan.lanes <= most && 2 * plan.lanes * least_terms <= p.k) plan.lanes *= 2;
+  plan.size = std::max(plan.size, plan.lanes);
+  if (has_rows(p, plan)) plan.way = direct_way::rows, plan.down = places_down(p, plan, on);
+  return plan;
 }
 
 class direct_convolution {
@@ -176,17 +211,17 @@ class direct_convolution {
       b_columns_.push_back(part);
     }
     for (std::uint32_t i = 0; i < plan_.sums(); ++i) sums_.push_back(owner_.variable<spirv::f32x4>(0.0f));
-    if (slides(p_, plan_))
-      slide();
-    else if (plan_.all_taps)
-      slide_over_filter();
+    if (plan_.way == direct_way::rows)
+      add_rows();
+    else if (plan_.way == direct_way::taps)
+      add_taps();
     else
-      sum_up();
+      add_terms();
     const std::vector<spirv::f32x4> sums = shared_sums();
     owner_.if_(plan_.lanes == 1 ? exists_ : exists_ && lane_ == 0u, [&] {
       for (std::uint32_t i = 0; i < sums.size(); ++i)
         memory_.finish(group_, m_first_ + i % plan_.rows,
-                       n_first_ + i / plan_.rows * (plan_.all_taps ? 4 : row_length(p_)), sums[i]);
+                       n_first_ + i / plan_.rows * (plan_.way == direct_way::rows ? row_length(p_) : 4), sums[i]);
     });
   }
 
@@ -198,7 +233,7 @@ class direct_convolution {
   }
 
   // What the places of an invocation see of a row of the image is read once for all of them and all taps along it.
-  void slide() {
+  void add_rows() {
     const sliding_axis along = axis_along(4), down = axis_down(plan_.down);
     const n_part& first = b_columns_[0];
     std::vector<spirv::f32x4> sums(plan_.sums(), spirv::f32x4(0.0f));
@@ -225,7 +260,7 @@ class direct_convolution {
   }
 
   // Every tap of a channel of the result: lanes have places, several neighbours of a row at a time.
-  void slide_over_filter() {
+  void add_taps() {
     const std::uint32_t length = p_.out[last_axis()], together = length % 4 == 0 ? 4 : length % 2 == 0 ? 2 : 1;
     const sliding_axis along = axis_along(together), down = axis_down(1);
     const std::uint32_t blocks = p_.out_size / together;
@@ -233,24 +268,27 @@ class direct_convolution {
       const k_part k = part_of_k(p_, block / blocks, block % blocks * together);
       spatial_index at = k.at;
       for (std::size_t i = 0; i <= last_axis(); ++i) at[i] = at[i] + wrapped(-p_.geometry.pad_low[i]);
-      std::array<std::vector<spirv::f32>, 4> seen;  // by each place, of all taps
+      std::vector<seen_plane> planes;  // of each channel and outer tap
       for (std::uint32_t channel = 0; channel < p_.in_channels; ++channel) {
         const spirv::u32 base = k.b + group_ * p_.b_group() + channel * p_.in_size;
-        for (std::uint32_t outer = 0; outer < p_.taps; outer += along.taps * down.taps) {
-          const auto outer_step = static_cast<std::int64_t>(outer / (along.taps * down.taps)) * p_.geometry.dilation[0];
-          seen_plane plane(memory_, plane_of(base, at[0] + wrapped(outer_step)), at, down, along, last_axis());
-          for (std::uint32_t tap = 0; tap < along.taps * down.taps; ++tap) {
-            for (std::uint32_t j = 0; j < together; ++j)
-              seen[j].push_back(plane.value(down.offset(0, tap / along.taps), along.offset(j, tap % along.taps)));
-          }
+        for (std::uint32_t outer = 0; outer < p_.taps / (along.taps * down.taps); ++outer) {
+          const std::int64_t step = outer * p_.geometry.dilation[0];
+          planes.emplace_back(memory_, plane_of(base, at[0] + wrapped(step)), at, down, along, last_axis());
         }
       }
-      for (std::uint32_t j = 0; j < together; ++j) {
-        const spirv::f32x4 y(memory_.a(a_rows_[0] + k.a + j));
-        seen[j].resize(4 * plan_.fours, spirv::f32(0.0f));
-        for (std::size_t i = 0; i < plan_.fours; ++i)
-          sums_[i] = fma(y, vector(seen[j][4 * i], seen[j][4 * i + 1], seen[j][4 * i + 2], seen[j][4 * i + 3]),
-                         sums_[i].load());
+      const auto value = [&](std::uint32_t n, std::uint32_t place) -> spirv::f32 {
+        if (n >= p_.n) return 0.0f;
+        const std::uint32_t tap = n % (along.taps * down.taps);
+        return planes[n / (along.taps * down.taps)].value(down.offset(0, tap / along.taps),
+                                                          along.offset(place, tap % along.taps));
+      };
+      std::vector<spirv::f32x4> y;
+      for (std::uint32_t j = 0; j < together; ++j) y.emplace_back(memory_.a(a_rows_[0] + k.a + j));
+      for (std::uint32_t i = 0; i < plan_.fours; ++i) {
+        spirv::f32x4 sum = sums_[i].load();
+        for (std::uint32_t j = 0; j < together; ++j)
+          sum = fma(y[j], vector(value(4 * i, j), value(4 * i + 1, j), value(4 * i + 2, j), value(4 * i + 3, j)), sum);
+        sums_[i] = sum;
       }
     };
     for_summed(owner_, lane_, p_.batch * blocks, plan_.lanes, {.terms = together}, running_sums(sums_), add);
@@ -264,7 +302,7 @@ class direct_convolution {
   }
 
   // Lanes lie along the fast part of k as far as it goes, then across the slow part.
-  void sum_up() {
+  void add_terms() {
     const std::uint32_t inner = p_.inner(), outer = static_cast<std::uint32_t>(p_.k / inner);
     const std::uint32_t along = std::min(plan_.lanes, std::bit_ceil(inner)), across = plan_.lanes / along;
     const cascade_lengths one{};

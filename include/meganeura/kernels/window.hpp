@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Pooling and its adjoint. The adjoint gathers: each element looks at the windows it lies in, so no atomics are needed.
+// Pooling and its adjoint. The adjoint gathers: each element asks the windows it lies in, so no atomics are needed.
 #pragma once
 #include <meganeura/core/device_profile.hpp>
 #include <meganeura/core/dtype.hpp>

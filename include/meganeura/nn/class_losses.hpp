@@ -227,7 +227,7 @@ namespace detail {
 template <cross_entropy_options Options>
 struct nll_module {
   static constexpr cross_entropy_options options = Options;
-  static constexpr bool counts_labels = true;
+  static constexpr bool takes_labels = true;
   static constexpr auto forward(value auto scores, value auto label) { return nll_loss<Options>(scores, label); }
 };
 }  // namespace detail

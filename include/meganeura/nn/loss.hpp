@@ -269,7 +269,7 @@ struct dense_cross_entropy_module {
 };
 template <cross_entropy_options Options>
 struct cross_entropy_module : dense_cross_entropy_module<Options> {
-  static constexpr bool counts_labels = true;
+  static constexpr bool takes_labels = true;
 };
 }  // namespace detail
 

@@ -27,7 +27,7 @@ namespace detail {
 // Whether a loss of the library's is a mean over the labels that count, its first input: how many they are is what a
 // batch weighs among others.
 template <class Module>
-concept counts_labels = Module::counts_labels && Module::options.reduction == loss_reduction::mean;
+concept is_mean_of_labels = Module::takes_labels && Module::options.reduction == loss_reduction::mean;
 // How many do, as a value of the graph; compiled once, not in each program.
 [[nodiscard]] node_value labels_that_count(const node_value& scores, const node_value& label,
                                            const cross_entropy_options& options);
@@ -54,7 +54,7 @@ template <class Model, class Loss>
     const std::string name = both::output_list::symbols[i]->text;
     if (name != "loss") g.add_output(evaluates ? "loss." + name : name, results[static_cast<std::size_t>(i)]);
   }
-  if constexpr (counts_labels<typename both::loss_module>) {
+  if constexpr (is_mean_of_labels<typename both::loss_module>) {
     if (evaluates) {
       const graph::scope in(g, "loss");
       const node_value label(g, g.find_leaf(both::own_inputs::symbols[0]->text));
@@ -224,7 +224,7 @@ class trainer : public training {
         return Averages ? this->evaluate_averages(b...) : this->evaluate(b...);
       };
       const auto own = static_cast<double>(std::apply(one, all));
-      if constexpr (weight >= 0 || detail::counts_labels<module>) {
+      if constexpr (weight >= 0 || detail::is_mean_of_labels<module>) {
         mean.add(own, static_cast<double>(evaluation().read("loss.weight")[0]));
       } else if constexpr (detail::adds_up<module>()) {
         sum += own;

@@ -57,6 +57,7 @@ class training {
   /// then take parameters() and init them.
   training(const device& on, sized<graph_with_loss> model, const optimizer& chosen,
            const training_options& options = {}, meganeura::parameters weights = {});
+  /// What was moved from can be assigned to or destroyed.
   training(training&&) noexcept;
   training& operator=(training&&) noexcept;
   ~training();
