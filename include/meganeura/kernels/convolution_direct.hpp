@@ -59,10 +59,10 @@ struct sliding_axis {
       : places(together), taps(p.kernel[axis]) {
     const auto& c = p.geometry;
     const bool by_input = p.is(convolution_attribute::input);
-    extent = by_input ? p.out[axis] : p.in[axis];
+    extent = p.extent_read(axis);
     stride = by_input ? 1 : c.stride[axis], step = by_input ? -c.dilation[axis] : c.dilation[axis];
     least = by_input ? c.pad_low[axis] : -c.pad_low[axis];
-    most = least + (std::int64_t{by_input ? p.in[axis] : p.out[axis]} - together) * stride;
+    most = least + std::int64_t{ceil_div(p.places(axis), together) - 1} * together * stride;
   }
   [[nodiscard]] std::int64_t offset(std::uint32_t place, std::uint32_t tap) const {
     return place * stride + tap * step;
@@ -136,7 +136,7 @@ class seen_plane {
   const bool by_input = p.is(convolution_attribute::input);
   for (std::size_t i = 0; i <= last; ++i)
     if (by_input && c.stride[i] != 1) return false;
-  return (by_input ? p.in : p.out)[last] % 4 == 0;
+  return 3 * 4 * ceil_div(p.places(last), 4u) <= 4 * p.places(last);  // few of the fours lie behind a row's end
 }
 /// In how many rows they may lie, while the device stays full: those share what they see of the image.
 [[nodiscard]] inline std::uint32_t places_down(const convolution_product& p, const direct_plan& plan,
@@ -144,7 +144,7 @@ class seen_plane {
   constexpr std::uint32_t most_terms = 36;  // which are written out: 3 x 3 taps of four rows
   if (p.geometry.spatial < 2 || plan.rows > 1) return 1;
   const auto axis = static_cast<std::size_t>(p.geometry.spatial - 2);
-  const std::uint32_t rows = p.is(convolution_attribute::input) ? p.in[axis] : p.out[axis];
+  const std::uint32_t rows = p.places(axis);
   const double tiles = static_cast<double>(p.n) / 4 * p.groups;
   std::uint32_t down = 1;
   while (2 * down * p.taps <= most_terms && rows % (2 * down) == 0 &&
@@ -177,6 +177,13 @@ class seen_plane {
   return plan;
 }
 
+/// Tiles along n.
+[[nodiscard]] inline std::int64_t tiles_along_n(const convolution_product& p, const direct_plan& plan) {
+  if (plan.way != direct_way::rows) return ceil_div(p.n, 4 * plan.fours);
+  const std::uint32_t length = p.places(static_cast<std::size_t>(p.geometry.spatial - 1));
+  return p.n / (length * plan.down) * ceil_div(length, 4u);
+}
+
 class direct_convolution {
  public:
   direct_convolution(spirv::kernel& owner, const convolution_product& p, const direct_plan& plan,
@@ -186,16 +193,19 @@ class direct_convolution {
     const bool shuffles = plan.shuffles(on);
     if (shuffles) owner.require_subgroup_size(on.subgroup_size);
     const spirv::u32 index = shuffles ? owner.index_by_subgroups(on.subgroup_size) : owner.local_id(0);
-    const std::int64_t m_tiles = ceil_div(p.m, plan.rows), n_tiles = ceil_div(p.n, 4 * plan.down * plan.fours);
+    const std::int64_t m_tiles = ceil_div(p.m, plan.rows), n_tiles = tiles_along_n(p, plan);
     lane_ = index % plan.lanes;
     const spirv::u32 wanted = grid.position(owner) * per_group + index / plan.lanes;
     const bool exact = std::int64_t{grid.groups[0]} * grid.groups[1] * grid.groups[2] * per_group == tiles;
     exists_ = exact ? spirv::boolean(true) : wanted < spirv::u32(tiles);
     const spirv::u32 tile = min(wanted, spirv::u32(tiles - 1));
-    n_first_ = tile % spirv::u32(n_tiles) * (4 * plan.fours);
-    if (plan.down > 1) {
-      const std::uint32_t quarter = row_length(p) / 4;
-      n_first_ = n_first_ / 4u / quarter * (plan.down * 4 * quarter) + n_first_ / 4u % quarter * 4u;
+    const spirv::u32 along_n = tile % spirv::u32(n_tiles);
+    if (plan.way == direct_way::rows) {
+      const std::uint32_t fours = ceil_div(row_length(), 4u);
+      n_first_ = along_n / fours * (plan.down * row_length()) + along_n % fours * 4u;
+      row_end_ = along_n / fours * (plan.down * row_length()) + row_length();
+    } else {
+      n_first_ = along_n * (4 * plan.fours);
     }
     m_first_ = tile / spirv::u32(n_tiles) % spirv::u32(m_tiles) * plan.rows;
     group_ = tile / spirv::u32(n_tiles * m_tiles);
@@ -219,9 +229,15 @@ class direct_convolution {
       add_terms();
     const std::vector<spirv::f32x4> sums = shared_sums();
     owner_.if_(plan_.lanes == 1 ? exists_ : exists_ && lane_ == 0u, [&] {
-      for (std::uint32_t i = 0; i < sums.size(); ++i)
-        memory_.finish(group_, m_first_ + i % plan_.rows,
-                       n_first_ + i / plan_.rows * (plan_.way == direct_way::rows ? row_length(p_) : 4), sums[i]);
+      for (std::uint32_t i = 0; i < sums.size(); ++i) {
+        const spirv::u32 m = m_first_ + i % plan_.rows;
+        if (plan_.way == direct_way::rows) {
+          const std::uint32_t below = i / plan_.rows * row_length();
+          memory_.finish(group_, m, n_first_ + below, sums[i], row_end_ + below);
+        } else {
+          memory_.finish(group_, m, n_first_ + i / plan_.rows * 4, sums[i]);
+        }
+      }
     });
   }
 
@@ -297,8 +313,7 @@ class direct_convolution {
   // Before the last two axes; `at`: along the first of three.
   [[nodiscard]] element plane_of(const spirv::u32& base, const spirv::u32& at) const {
     if (p_.geometry.spatial < 3) return {base, spirv::boolean(true)};
-    const auto& extents = p_.is(convolution_attribute::input) ? p_.out : p_.in;
-    return {base + at * (extents[1] * extents[2]), at < spirv::u32(extents[0])};
+    return {base + at * (p_.extent_read(1) * p_.extent_read(2)), at < spirv::u32(p_.extent_read(0))};
   }
 
   // Lanes lie along the fast part of k as far as it goes, then across the slow part.
@@ -324,9 +339,7 @@ class direct_convolution {
   }
 
   // Of the places, along the last axis.
-  [[nodiscard]] static std::uint32_t row_length(const convolution_product& p) {
-    return (p.is(convolution_attribute::input) ? p.in : p.out)[static_cast<std::size_t>(p.geometry.spatial - 1)];
-  }
+  [[nodiscard]] std::uint32_t row_length() const { return p_.places(last_axis()); }
 
   void step(const k_part& k, const std::array<element, 4>& at) {
     const spirv::f32x4 b = vector(memory_.b(at[0]), memory_.b(at[1]), memory_.b(at[2]), memory_.b(at[3]));
@@ -371,7 +384,7 @@ class direct_convolution {
   const direct_plan& plan_;
   convolution_memory& memory_;
   const device_profile& on_;
-  spirv::u32 lane_, m_first_, n_first_, group_;
+  spirv::u32 lane_, m_first_, n_first_, row_end_, group_;
   spirv::boolean exists_{true};
   std::vector<spirv::u32> a_rows_;
   std::vector<n_part> b_columns_;
@@ -381,7 +394,7 @@ class direct_convolution {
 [[nodiscard]] inline kernel_dispatch make_direct(const convolution_product& p, const convolve_attribute& node,
                                                  std::span<const dtype> types, const shape& result_extents,
                                                  dtype result, const direct_plan& plan, const device_profile& on) {
-  const std::int64_t tiles = ceil_div(p.m, plan.rows) * ceil_div(p.n, 4 * plan.down * plan.fours) * p.groups;
+  const std::int64_t tiles = ceil_div(p.m, plan.rows) * tiles_along_n(p, plan) * p.groups;
   const std::uint32_t per_group = plan.size / plan.lanes;
   const flat_grid grid = make_flat_grid(tiles, per_group, on);
   spirv::kernel owner(fmt::format("convolution {}x{}x{}", p.m, p.n, p.k), {plan.size, 1, 1});

@@ -39,6 +39,13 @@ struct convolution_product {
   [[nodiscard]] std::uint32_t a_group() const {
     return is(convolution_attribute::filter) ? out_channels * out_size : out_channels * in_channels * taps;
   }
+  /// Places of the result along an axis of the image, and elements of what is read by windows.
+  [[nodiscard]] std::uint32_t places(std::size_t axis) const {
+    return is(convolution_attribute::input) ? in[axis] : out[axis];
+  }
+  [[nodiscard]] std::uint32_t extent_read(std::size_t axis) const {
+    return is(convolution_attribute::input) ? out[axis] : in[axis];
+  }
   [[nodiscard]] std::uint32_t b_group() const {
     return is(convolution_attribute::input) ? out_channels * out_size : in_channels * in_size;
   }
@@ -198,13 +205,18 @@ class convolution_memory {
 
   /// Finishes results (m, n) to (m, n + 3); those past the end are left out.
   void finish(const spirv::u32& group, const spirv::u32& m, const spirv::u32& n, const spirv::f32x4& sums) {
+    finish(group, m, n, sums, spirv::u32(p_.n));
+  }
+  /// The same, but for those from n = `end` on, which is p.n or where a row of places ends.
+  void finish(const spirv::u32& group, const spirv::u32& m, const spirv::u32& n, const spirv::f32x4& sums,
+              const spirv::u32& end) {
     owner_.if_(m < spirv::u32(p_.m), [&] {
       if (width() == 4) {
-        owner_.if_(n < spirv::u32(p_.n), [&] { store_at(group, m, n, sums, nest_.rank - 1); });
+        owner_.if_(n < end, [&] { store_at(group, m, n, sums, nest_.rank - 1); });
         return;
       }
       for (std::uint32_t i = 0; i < 4; ++i) {
-        owner_.if_(n + i < spirv::u32(p_.n), [&] { store_at(group, m, n + i, sums[i], -1); });
+        owner_.if_(n + i < end, [&] { store_at(group, m, n + i, sums[i], -1); });
       }
     });
   }
