@@ -55083,11 +55083,11 @@ class convolution_memory {
     return select(at.exists, b(select(at.exists, at.address, spirv::u32(0))), spirv::f32(0.0f));
   }
 
-  /// Finishes results (m, n) to (m, n + 3); those past the end are left out.
+  /// Finishes results (m, n) to (m, n + 3); those past the end are left out, or from n = `end` on, where a row of
+  /// places ends.
   void finish(const spirv::u32& group, const spirv::u32& m, const spirv::u32& n, const spirv::f32x4& sums) {
     finish(group, m, n, sums, spirv::u32(p_.n));
   }
-  /// The same, but for those from n = `end` on, which is p.n or where a row of places ends.
   void finish(const spirv::u32& group, const spirv::u32& m, const spirv::u32& n, const spirv::f32x4& sums,
               const spirv::u32& end) {
     owner_.if_(m < spirv::u32(p_.m), [&] {
@@ -55395,7 +55395,6 @@ class direct_convolution {
     if (plan.way == direct_way::rows) {
       const std::uint32_t fours = ceil_div(row_length(), 4u);
       n_first_ = along_n / fours * (plan.down * row_length()) + along_n % fours * 4u;
-      row_end_ = along_n / fours * (plan.down * row_length()) + row_length();
     } else {
       n_first_ = along_n * (4 * plan.fours);
     }
@@ -55407,11 +55406,6 @@ class direct_convolution {
     for (std::uint32_t i = 0; i < plan_.rows; ++i) {
       a_rows_.push_back(part_of_m(p_, min(m_first_ + i, spirv::u32(p_.m - 1))) + group_ * p_.a_group());
     }
-    for (std::uint32_t j = 0; j < 4; ++j) {
-      n_part part = part_of_n(p_, min(n_first_ + j, spirv::u32(p_.n - 1)));
-      part.b = part.b + group_ * p_.b_group();
-      b_columns_.push_back(part);
-    }
     for (std::uint32_t i = 0; i < plan_.sums(); ++i) sums_.push_back(owner_.variable<spirv::f32x4>(0.0f));
     if (plan_.way == direct_way::rows)
       add_rows();
@@ -55421,14 +55415,12 @@ class direct_convolution {
       add_terms();
     const std::vector<spirv::f32x4> sums = shared_sums();
     owner_.if_(plan_.lanes == 1 ? exists_ : exists_ && lane_ == 0u, [&] {
+      const bool by_rows = plan_.way == direct_way::rows;
+      const std::uint32_t apart = by_rows ? row_length() : 4;
       for (std::uint32_t i = 0; i < sums.size(); ++i) {
-        const spirv::u32 m = m_first_ + i % plan_.rows;
-        if (plan_.way == direct_way::rows) {
-          const std::uint32_t below = i / plan_.rows * row_length();
-          memory_.finish(group_, m, n_first_ + below, sums[i], row_end_ + below);
-        } else {
-          memory_.finish(group_, m, n_first_ + i / plan_.rows * 4, sums[i]);
-        }
+        const spirv::u32 n = n_first_ + i / plan_.rows * apart;
+        const spirv::u32 end = by_rows ? n / apart * apart + apart : spirv::u32(p_.n);
+        memory_.finish(group_, m_first_ + i % plan_.rows, n, sums[i], end);
       }
     });
   }
@@ -55443,7 +55435,7 @@ class direct_convolution {
   // What the places of an invocation see of a row of the image is read once for all of them and all taps along it.
   void add_rows() {
     const sliding_axis along = axis_along(4), down = axis_down(plan_.down);
-    const n_part& first = b_columns_[0];
+    const n_part first = column(0);
     std::vector<spirv::f32x4> sums(plan_.sums(), spirv::f32x4(0.0f));
     for (std::uint32_t outer = 0; outer < p_.taps; outer += along.taps * down.taps) {
       const k_part k = part_of_k(p_, spirv::u32(outer), spirv::u32(0));
@@ -55508,8 +55500,15 @@ class direct_convolution {
     return {base + at * (p_.extent_read(1) * p_.extent_read(2)), at < spirv::u32(p_.extent_read(0))};
   }
 
+  [[nodiscard]] n_part column(std::uint32_t j) const {
+    n_part part = part_of_n(p_, min(n_first_ + j, spirv::u32(p_.n - 1)));
+    part.b = part.b + group_ * p_.b_group();
+    return part;
+  }
+
   // Lanes lie along the fast part of k as far as it goes, then across the slow part.
   void add_terms() {
+    for (std::uint32_t j = 0; j < 4; ++j) b_columns_[j] = column(j);
     const std::uint32_t inner = p_.inner(), outer = static_cast<std::uint32_t>(p_.k / inner);
     const std::uint32_t along = std::min(plan_.lanes, std::bit_ceil(inner)), across = plan_.lanes / along;
     const cascade_lengths one{};
@@ -55576,10 +55575,10 @@ class direct_convolution {
   const direct_plan& plan_;
   convolution_memory& memory_;
   const device_profile& on_;
-  spirv::u32 lane_, m_first_, n_first_, row_end_, group_;
+  spirv::u32 lane_, m_first_, n_first_, group_;
   spirv::boolean exists_{true};
   std::vector<spirv::u32> a_rows_;
-  std::vector<n_part> b_columns_;
+  std::array<n_part, 4> b_columns_;
   std::vector<spirv::var<spirv::f32x4>> sums_;
 };
 
@@ -61511,12 +61510,7 @@ class window_kernel {
 
   [[nodiscard]] scalar_value value_at(const spirv::u32& position) {
     spirv::u32 outer = position;
-    index at;
-    const auto& limits = scatters_ ? in_ : out_;
-    for (std::size_t i = max_spatial; i-- > 0;) {
-      at[i] = outer % limits[i];
-      outer = outer / limits[i];
-    }
+    const index at = split_off(outer, scatters_ ? in_ : out_);
     return scatters_ ? scattered(outer, at, position) : reduced(outer, at);
   }
 
@@ -61537,13 +61531,21 @@ class window_kernel {
     return totals_.combined(how, spirv::untyped::load(own), place);
   }
 
-  [[nodiscard]] static index split(spirv::u32 number, const extents& counts) {
+  // The innermost axes of a number, which keeps those around them.
+  [[nodiscard]] static index split_off(spirv::u32& number, const extents& counts) {
     index at;
     for (std::size_t i = max_spatial; i-- > 0;) {
       at[i] = number % counts[i];
       number = number / counts[i];
     }
     return at;
+  }
+  [[nodiscard]] static index split(spirv::u32 number, const extents& counts) { return split_off(number, counts); }
+
+  // As far from a place as that.
+  [[nodiscard]] static index behind(const index& place, index distance) {
+    for (std::size_t i = 0; i < max_spatial; ++i) distance[i] = place[i] + distance[i];
+    return distance;
   }
 
   [[nodiscard]] static spirv::boolean inside(const index& at, const extents& limits) {
@@ -61602,8 +61604,7 @@ class window_kernel {
     const running_sum total = start_total(how);
     const elements window = elements_from(origin_of(at));
     for_each(element_count_, element_count_ <= 32, true, std::span(&total, 1), [&](const spirv::u32& element) {
-      index from = split(element, reach_);
-      for (std::size_t i = 0; i < max_spatial; ++i) from[i] = window.first[i] + from[i];
+      const index from = behind(window.first, split(element, reach_));
       const scalar_value value = value_of(*x_, outer, from, in_, exists(window, from), total.start);
       spirv::untyped::store(total.place, combine(owner_, how, spirv::untyped::load(total.place), value));
     });
@@ -61644,17 +61645,15 @@ class window_kernel {
   void scatter_tile(const window_tile& tile, const bound_tensor& result) {
     const spirv::u32 thread = owner_.local_id(0), wanted = grid_.position(owner_);
     spirv::u32 outer = min(wanted, spirv::u32(tile.count - 1));
-    index start, first, at = split(thread, tile.elements);
-    for (std::size_t i = max_spatial; i-- > 0;) {
-      start[i] = outer % tile.tiles[i] * tile.elements[i];
-      outer = outer / tile.tiles[i];
+    index start = split_off(outer, tile.tiles), first;
+    for (std::size_t i = 0; i < max_spatial; ++i) {
+      start[i] = start[i] * tile.elements[i];
       first[i] = first_window(i, start[i]);
-      at[i] = start[i] + at[i];
     }
+    const index at = behind(start, split(thread, tile.elements));
     const auto maxima = owner_.shared<spirv::u32>(tile.window_count);
     owner_.for_(thread, spirv::u32(tile.window_count), spirv::u32(tile.size), [&](const spirv::u32& number) {
-      index window = split(number, tile.windows);
-      for (std::size_t i = 0; i < max_spatial; ++i) window[i] = first[i] + window[i];
+      const index window = behind(first, split(number, tile.windows));
       maxima.store(number, first_maximum_of(outer, elements_from(origin_of(window))));
     });
     owner_.barrier();
@@ -61679,8 +61678,7 @@ class window_kernel {
     constexpr std::uint32_t none = 0xffffffff;
     const auto place = owner_.variable<spirv::u32>(none);
     for_each(element_count_, element_count_ <= 32, false, {}, [&](const spirv::u32& element) {
-      index at = split(element, reach_);
-      for (std::size_t i = 0; i < max_spatial; ++i) at[i] = window.first[i] + at[i];
+      const index at = behind(window.first, split(element, reach_));
       const spirv::boolean real = exists(window, at);
       const scalar_value value = value_of(*x_, outer, at, in_, real, largest.start);
       const scalar_value before = spirv::untyped::load(largest.place);
@@ -61726,8 +61724,7 @@ class window_kernel {
       own_element = own_element * reach_[i] + (own_place[i] - window.first[i]);
     const auto holds = owner_.variable<spirv::u32>(1u);
     for_each(element_count_, written_out, true, {}, [&](const spirv::u32& other) {
-      index at = split(other, reach_);
-      for (std::size_t i = 0; i < max_spatial; ++i) at[i] = window.first[i] + at[i];
+      const index at = behind(window.first, split(other, reach_));
       const spirv::boolean real = exists(window, at);
       const scalar_value value = value_of(*x_, outer, at, in_, real, identity(scalar_op::row_max, type_));
       const spirv::boolean loses = is_above(value, own) || (real && other < own_element && !is_above(own, value));
@@ -61739,17 +61736,11 @@ class window_kernel {
   // To the first maximum of window number `position` its value, to its other elements zeros.
   void scatter_window(const spirv::u32& position, const bound_tensor& result) {
     spirv::u32 outer = position;
-    index origin;
-    for (std::size_t i = max_spatial; i-- > 0;) {
-      origin[i] = outer % out_[i] * sizes_[i];
-      outer = outer / out_[i];
-    }
+    const index origin = origin_of(split_off(outer, out_));
     std::vector<spirv::u32> places;
     std::vector<scalar_value> values;
     for (std::uint32_t element = 0; element < element_count_; ++element) {
-      index at = split(spirv::u32(element), sizes_);
-      for (std::size_t i = 0; i < max_spatial; ++i) at[i] = origin[i] + at[i];
-      places.push_back(flat(outer, at, in_));
+      places.push_back(flat(outer, behind(origin, split(spirv::u32(element), sizes_)), in_));
       values.push_back(x_->load(places.back()));
     }
     scalar_value largest = values[0];

@@ -203,7 +203,6 @@ class direct_convolution {
     if (plan.way == direct_way::rows) {
       const std::uint32_t fours = ceil_div(row_length(), 4u);
       n_first_ = along_n / fours * (plan.down * row_length()) + along_n % fours * 4u;
-      row_end_ = along_n / fours * (plan.down * row_length()) + row_length();
     } else {
       n_first_ = along_n * (4 * plan.fours);
     }
@@ -215,11 +214,6 @@ class direct_convolution {
     for (std::uint32_t i = 0; i < plan_.rows; ++i) {
       a_rows_.push_back(part_of_m(p_, min(m_first_ + i, spirv::u32(p_.m - 1))) + group_ * p_.a_group());
     }
-    for (std::uint32_t j = 0; j < 4; ++j) {
-      n_part part = part_of_n(p_, min(n_first_ + j, spirv::u32(p_.n - 1)));
-      part.b = part.b + group_ * p_.b_group();
-      b_columns_.push_back(part);
-    }
     for (std::uint32_t i = 0; i < plan_.sums(); ++i) sums_.push_back(owner_.variable<spirv::f32x4>(0.0f));
     if (plan_.way == direct_way::rows)
       add_rows();
@@ -229,14 +223,12 @@ class direct_convolution {
       add_terms();
     const std::vector<spirv::f32x4> sums = shared_sums();
     owner_.if_(plan_.lanes == 1 ? exists_ : exists_ && lane_ == 0u, [&] {
+      const bool by_rows = plan_.way == direct_way::rows;
+      const std::uint32_t apart = by_rows ? row_length() : 4;
       for (std::uint32_t i = 0; i < sums.size(); ++i) {
-        const spirv::u32 m = m_first_ + i % plan_.rows;
-        if (plan_.way == direct_way::rows) {
-          const std::uint32_t below = i / plan_.rows * row_length();
-          memory_.finish(group_, m, n_first_ + below, sums[i], row_end_ + below);
-        } else {
-          memory_.finish(group_, m, n_first_ + i / plan_.rows * 4, sums[i]);
-        }
+        const spirv::u32 n = n_first_ + i / plan_.rows * apart;
+        const spirv::u32 end = by_rows ? n / apart * apart + apart : spirv::u32(p_.n);
+        memory_.finish(group_, m_first_ + i % plan_.rows, n, sums[i], end);
       }
     });
   }
@@ -251,7 +243,7 @@ class direct_convolution {
   // What the places of an invocation see of a row of the image is read once for all of them and all taps along it.
   void add_rows() {
     const sliding_axis along = axis_along(4), down = axis_down(plan_.down);
-    const n_part& first = b_columns_[0];
+    const n_part first = column(0);
     std::vector<spirv::f32x4> sums(plan_.sums(), spirv::f32x4(0.0f));
     for (std::uint32_t outer = 0; outer < p_.taps; outer += along.taps * down.taps) {
       const k_part k = part_of_k(p_, spirv::u32(outer), spirv::u32(0));
@@ -316,8 +308,15 @@ class direct_convolution {
     return {base + at * (p_.extent_read(1) * p_.extent_read(2)), at < spirv::u32(p_.extent_read(0))};
   }
 
+  [[nodiscard]] n_part column(std::uint32_t j) const {
+    n_part part = part_of_n(p_, min(n_first_ + j, spirv::u32(p_.n - 1)));
+    part.b = part.b + group_ * p_.b_group();
+    return part;
+  }
+
   // Lanes lie along the fast part of k as far as it goes, then across the slow part.
   void add_terms() {
+    for (std::uint32_t j = 0; j < 4; ++j) b_columns_[j] = column(j);
     const std::uint32_t inner = p_.inner(), outer = static_cast<std::uint32_t>(p_.k / inner);
     const std::uint32_t along = std::min(plan_.lanes, std::bit_ceil(inner)), across = plan_.lanes / along;
     const cascade_lengths one{};
@@ -384,10 +383,10 @@ class direct_convolution {
   const direct_plan& plan_;
   convolution_memory& memory_;
   const device_profile& on_;
-  spirv::u32 lane_, m_first_, n_first_, row_end_, group_;
+  spirv::u32 lane_, m_first_, n_first_, group_;
   spirv::boolean exists_{true};
   std::vector<spirv::u32> a_rows_;
-  std::vector<n_part> b_columns_;
+  std::array<n_part, 4> b_columns_;
   std::vector<spirv::var<spirv::f32x4>> sums_;
 };
 

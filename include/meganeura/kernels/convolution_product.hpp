@@ -203,11 +203,11 @@ class convolution_memory {
     return select(at.exists, b(select(at.exists, at.address, spirv::u32(0))), spirv::f32(0.0f));
   }
 
-  /// Finishes results (m, n) to (m, n + 3); those past the end are left out.
+  /// Finishes results (m, n) to (m, n + 3); those past the end are left out, or from n = `end` on, where a row of
+  /// places ends.
   void finish(const spirv::u32& group, const spirv::u32& m, const spirv::u32& n, const spirv::f32x4& sums) {
     finish(group, m, n, sums, spirv::u32(p_.n));
   }
-  /// The same, but for those from n = `end` on, which is p.n or where a row of places ends.
   void finish(const spirv::u32& group, const spirv::u32& m, const spirv::u32& n, const spirv::f32x4& sums,
               const spirv::u32& end) {
     owner_.if_(m < spirv::u32(p_.m), [&] {

@@ -154,12 +154,7 @@ class window_kernel {
 
   [[nodiscard]] scalar_value value_at(const spirv::u32& position) {
     spirv::u32 outer = position;
-    index at;
-    const auto& limits = scatters_ ? in_ : out_;
-    for (std::size_t i = max_spatial; i-- > 0;) {
-      at[i] = outer % limits[i];
-      outer = outer / limits[i];
-    }
+    const index at = split_off(outer, scatters_ ? in_ : out_);
     return scatters_ ? scattered(outer, at, position) : reduced(outer, at);
   }
 
@@ -180,13 +175,21 @@ class window_kernel {
     return totals_.combined(how, spirv::untyped::load(own), place);
   }
 
-  [[nodiscard]] static index split(spirv::u32 number, const extents& counts) {
+  // The innermost axes of a number, which keeps those around them.
+  [[nodiscard]] static index split_off(spirv::u32& number, const extents& counts) {
     index at;
     for (std::size_t i = max_spatial; i-- > 0;) {
       at[i] = number % counts[i];
       number = number / counts[i];
     }
     return at;
+  }
+  [[nodiscard]] static index split(spirv::u32 number, const extents& counts) { return split_off(number, counts); }
+
+  // As far from a place as that.
+  [[nodiscard]] static index behind(const index& place, index distance) {
+    for (std::size_t i = 0; i < max_spatial; ++i) distance[i] = place[i] + distance[i];
+    return distance;
   }
 
   [[nodiscard]] static spirv::boolean inside(const index& at, const extents& limits) {
@@ -245,8 +248,7 @@ class window_kernel {
     const running_sum total = start_total(how);
     const elements window = elements_from(origin_of(at));
     for_each(element_count_, element_count_ <= 32, true, std::span(&total, 1), [&](const spirv::u32& element) {
-      index from = split(element, reach_);
-      for (std::size_t i = 0; i < max_spatial; ++i) from[i] = window.first[i] + from[i];
+      const index from = behind(window.first, split(element, reach_));
       const scalar_value value = value_of(*x_, outer, from, in_, exists(window, from), total.start);
       spirv::untyped::store(total.place, combine(owner_, how, spirv::untyped::load(total.place), value));
     });
@@ -287,17 +289,15 @@ class window_kernel {
   void scatter_tile(const window_tile& tile, const bound_tensor& result) {
     const spirv::u32 thread = owner_.local_id(0), wanted = grid_.position(owner_);
     spirv::u32 outer = min(wanted, spirv::u32(tile.count - 1));
-    index start, first, at = split(thread, tile.elements);
-    for (std::size_t i = max_spatial; i-- > 0;) {
-      start[i] = outer % tile.tiles[i] * tile.elements[i];
-      outer = outer / tile.tiles[i];
+    index start = split_off(outer, tile.tiles), first;
+    for (std::size_t i = 0; i < max_spatial; ++i) {
+      start[i] = start[i] * tile.elements[i];
       first[i] = first_window(i, start[i]);
-      at[i] = start[i] + at[i];
     }
+    const index at = behind(start, split(thread, tile.elements));
     const auto maxima = owner_.shared<spirv::u32>(tile.window_count);
     owner_.for_(thread, spirv::u32(tile.window_count), spirv::u32(tile.size), [&](const spirv::u32& number) {
-      index window = split(number, tile.windows);
-      for (std::size_t i = 0; i < max_spatial; ++i) window[i] = first[i] + window[i];
+      const index window = behind(first, split(number, tile.windows));
       maxima.store(number, first_maximum_of(outer, elements_from(origin_of(window))));
     });
     owner_.barrier();
@@ -322,8 +322,7 @@ class window_kernel {
     constexpr std::uint32_t none = 0xffffffff;
     const auto place = owner_.variable<spirv::u32>(none);
     for_each(element_count_, element_count_ <= 32, false, {}, [&](const spirv::u32& element) {
-      index at = split(element, reach_);
-      for (std::size_t i = 0; i < max_spatial; ++i) at[i] = window.first[i] + at[i];
+      const index at = behind(window.first, split(element, reach_));
       const spirv::boolean real = exists(window, at);
       const scalar_value value = value_of(*x_, outer, at, in_, real, largest.start);
       const scalar_value before = spirv::untyped::load(largest.place);
@@ -369,8 +368,7 @@ class window_kernel {
       own_element = own_element * reach_[i] + (own_place[i] - window.first[i]);
     const auto holds = owner_.variable<spirv::u32>(1u);
     for_each(element_count_, written_out, true, {}, [&](const spirv::u32& other) {
-      index at = split(other, reach_);
-      for (std::size_t i = 0; i < max_spatial; ++i) at[i] = window.first[i] + at[i];
+      const index at = behind(window.first, split(other, reach_));
       const spirv::boolean real = exists(window, at);
       const scalar_value value = value_of(*x_, outer, at, in_, real, identity(scalar_op::row_max, type_));
       const spirv::boolean loses = is_above(value, own) || (real && other < own_element && !is_above(own, value));
@@ -382,17 +380,11 @@ class window_kernel {
   // To the first maximum of window number `position` its value, to its other elements zeros.
   void scatter_window(const spirv::u32& position, const bound_tensor& result) {
     spirv::u32 outer = position;
-    index origin;
-    for (std::size_t i = max_spatial; i-- > 0;) {
-      origin[i] = outer % out_[i] * sizes_[i];
-      outer = outer / out_[i];
-    }
+    const index origin = origin_of(split_off(outer, out_));
     std::vector<spirv::u32> places;
     std::vector<scalar_value> values;
     for (std::uint32_t element = 0; element < element_count_; ++element) {
-      index at = split(spirv::u32(element), sizes_);
-      for (std::size_t i = 0; i < max_spatial; ++i) at[i] = origin[i] + at[i];
-      places.push_back(flat(outer, at, in_));
+      places.push_back(flat(outer, behind(origin, split(spirv::u32(element), sizes_)), in_));
       values.push_back(x_->load(places.back()));
     }
     scalar_value largest = values[0];
