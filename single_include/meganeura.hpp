@@ -2465,11 +2465,14 @@ enum class product_arithmetic : std::uint8_t {
 /// k is written out. Of `parts` workgroups each adds up an equal part of k for the same results, whole steps of it; the
 /// last of them to arrive adds these up, in their order. Where `taps` is not 0, the right operand are windows that lie
 /// one behind the other (fusion::product_windows): a step is then tile_k channels of all elements that the tile's
-/// windows share, `reach` more than it has columns, and of the left operand so many taps at a time.
+/// windows share, `reach` more than it has columns, and of the left operand so many taps at a time. `along_terms`: the
+/// windows' places are terms instead and their taps columns, of which a tile has all of tile_n / taps channels; a step
+/// is tile_k places, for all taps.
 struct product_schedule {
   product_arithmetic arithmetic = product_arithmetic::fma;
   std::uint32_t tile_m = 0, tile_n = 0, tile_k = 0, subgroup_m = 0, subgroup_n = 0, slices = 1, depth = 1;
   std::uint32_t parts = 1, taps = 0, reach = 0;
+  bool along_terms = false;
 
   [[nodiscard]] constexpr bool is_on_units() const { return arithmetic != product_arithmetic::fma; }
   /// Of f16 in memory.
@@ -2491,8 +2494,10 @@ struct product_schedule {
     visit("arithmetic", self.arithmetic), visit("tile_m", self.tile_m), visit("tile_n", self.tile_n),
         visit("tile_k", self.tile_k), visit("subgroup_m", self.subgroup_m), visit("subgroup_n", self.subgroup_n),
         visit("slices", self.slices), visit("depth", self.depth), visit("parts", self.parts), visit("taps", self.taps),
-        visit("reach", self.reach);
+        visit("reach", self.reach), visit("along_terms", self.along_terms);
   }
+  /// Whether columns are places of windows that share elements.
+  [[nodiscard]] constexpr bool has_places() const { return taps > 0 && !along_terms; }
   friend bool operator==(const product_schedule&, const product_schedule&) = default;
 };
 /// "split 32x32x128 16x16 slices 4 depth 2 parts 3"; "rounded 64x128x32 32x32 taps 3"; "fma".
@@ -21255,7 +21260,7 @@ MEGANEURA_INLINE std::string to_string(const product_schedule& value) {
   };
   return fmt::format("{} {}x{}x{} {}x{}{}{}{}{}", name, value.tile_m, value.tile_n, value.tile_k, value.subgroup_m,
                      value.subgroup_n, more("slices", value.slices), more("depth", value.depth),
-                     more("parts", value.parts), more("taps", value.taps));
+                     more("parts", value.parts), more(value.along_terms ? "for taps" : "taps", value.taps));
 }
 
 namespace detail {
@@ -27680,14 +27685,16 @@ struct product_windows {
   std::int64_t images = 1, height = 1, width = 1, pitch = 1;
   std::int64_t taps = 0, last_taps = 0;  // of a window (0: these are none), and along its last axis
   std::int64_t reach = 0;
+  bool along_terms = false;  // places are terms, channels' taps columns: what a filter's gradient adds up
   [[nodiscard]] constexpr bool is_empty() const { return taps == 0; }
+  [[nodiscard]] constexpr bool are_columns() const { return taps > 0 && !along_terms; }
   /// Of an image, from its first place to its last.
   [[nodiscard]] constexpr std::int64_t length() const { return (height - 1) * pitch + width; }
   friend auto operator<=>(const product_windows&, const product_windows&) = default;
 };
-/// Of the axes of columns and terms, from the outermost; empty where they are no such windows, or reach further than
-/// kernels stage.
-[[nodiscard]] constexpr product_windows windows_of(std::span<const strided_extent> columns,
+/// Of the axes of places and of channels' taps, from the outermost; empty where they are no such windows, or reach
+/// further than kernels stage.
+[[nodiscard]] constexpr product_windows windows_at(std::span<const strided_extent> columns,
                                                    std::span<const strided_extent> terms) {
   constexpr std::int64_t most_reach = 512;
   product_windows found;
@@ -27721,6 +27728,13 @@ struct product_windows {
   }
   if (axes == 0 || taps == 1 || channels % 16 != 0) return {};
   found.taps = taps;
+  return found;
+}
+/// Of the axes of columns and terms.
+[[nodiscard]] constexpr product_windows windows_of(std::span<const strided_extent> columns,
+                                                   std::span<const strided_extent> terms) {
+  product_windows found = windows_at(columns, terms);
+  if (found.is_empty()) found = windows_at(terms, columns), found.along_terms = !found.is_empty();
   return found;
 }
 
@@ -27819,7 +27833,7 @@ template <class GroupOf>
 
 /// Workgroups' tiles on matrix units.
 [[nodiscard]] constexpr std::int64_t tiles_of(const product_schedule& s, const product_extents& p) {
-  if (s.taps > 0)
+  if (s.has_places())
     return p.batch * p.windows.images * ceil_div<std::int64_t>(p.m, s.tile_m) *
            ceil_div<std::int64_t>(p.windows.length(), s.tile_n);
   return p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);
@@ -28284,7 +28298,7 @@ class replay {
     for (int side = 0, axis = 0; side < 4; ++side) {
       for (int i = 0; i < axes[side]; ++i) sides[side] *= product->space[axis++];
     }
-    if (cut.taps > 0) {  // each image has tiles of its own
+    if (cut.has_places()) {  // each image has tiles of its own
       const fusion::product_windows windows = fusion::extents_of(*product).windows;
       images = windows.images, sides[2] = windows.length();
     }
@@ -31801,19 +31815,40 @@ inline constexpr double busy_subgroups = 8;
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
+/// The ordinary one that a product of the schedule falls back to where its windows' places are terms.
+[[nodiscard]] constexpr product_schedule without_places(product_schedule s, const matrix_shape& unit) {
+  s.tile_k = unit.k * s.slices, s.taps = s.reach = 0, s.along_terms = false;
+  return s;
+}
+
+namespace detail {
+
+// Groups in workgroup memory of a step of both operands, a term of each element, however they lie.
+[[nodiscard]] constexpr std::uint32_t plain_operands(const product_schedule& s) {
+  const std::uint32_t group = s.is_half() ? 8 : 4, pad = 8 / group;
+  const auto staged = [&](std::uint32_t rows) {
+    return std::max(rows * (s.tile_k / group + pad), s.tile_k * (rows / group + pad));
+  };
+  return staged(s.tile_m) + staged(s.tile_n);
+}
+
+}  // namespace detail
+
 /// Bytes of workgroup memory at most on such units, however the operands lie.
 [[nodiscard]] constexpr std::uint32_t shared_bytes_of(const product_schedule& s, const matrix_shape& unit) {
   const std::uint32_t group = s.is_half() ? 8 : 4, bytes = 2 * group;
-  const auto staged = [&](std::uint32_t rows) {
-    const std::uint32_t pad = 8 / group;
-    return std::max(rows * (s.tile_k / group + pad), s.tile_k * (rows / group + pad)) * s.terms() * bytes;
-  };
-  const std::uint32_t exchange =
+  std::uint32_t exchange =
       s.slices > 1 ? 4 * (s.tile_n + 4) * s.slices * s.tile_m : 4 * (s.subgroup_n + 4) * s.subgroups() * unit.m;
-  // Of windows that share elements: these, and taps of the left operand.
-  const std::uint32_t shared = (s.tile_n + s.reach + s.taps * s.tile_m) * (s.tile_k / group + 8 / group);
-  const std::uint32_t operands =
-      std::max(staged(s.tile_m) + staged(s.tile_n), s.taps > 0 ? shared * s.terms() * bytes : 0);
+  std::uint32_t operands = 0;
+  if (s.along_terms) {  // places of both, and one unit's terms where they do not do; a row of fragments of all taps
+    const std::uint32_t channels = s.tile_n / s.taps;
+    const std::uint32_t shared = s.tile_k * (s.tile_m / group + 2) + (s.tile_k + s.reach) * (channels / group + 2);
+    operands = std::max(shared, detail::plain_operands(without_places(s, unit))) * s.terms() * bytes;
+    exchange = std::max(exchange, 4 * (s.tile_n + 4 * s.taps) * (s.tile_m / s.subgroup_m) * unit.m);
+  } else {  // of windows that share elements: these, and taps of the left operand
+    const std::uint32_t shared = (s.tile_n + s.reach + s.taps * s.tile_m) * (s.tile_k / group + 8 / group);
+    operands = std::max(detail::plain_operands(s), s.taps > 0 ? shared : 0) * s.terms() * bytes;
+  }
   return std::max(operands, exchange) + (s.is_half() ? 0 : 4 * (s.tile_m + s.tile_n) + 16) + (s.parts > 1 ? 16 : 0);
 }
 
@@ -31872,6 +31907,10 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   const std::uint32_t results = s.subgroup_m * s.subgroup_n * s.subgroups() / threads;
   const std::uint32_t elements = s.is_half() ? 2 : 1;  // of a register
   // Of windows that share elements mostly all taps of what is multiplied by them, 9.
+  if (s.along_terms) {  // and what was seen of two groups of rows and of one of channels
+    const std::uint32_t loaded = s.tile_k * s.tile_m + (s.tile_k + s.reach) * (s.tile_n / s.taps);
+    return results * (s.keeps_low() ? 2 : 1) + loaded / threads + 12;
+  }
   const std::uint32_t rows = s.taps > 0 ? 9 * s.tile_m + s.tile_n + s.reach : s.tile_m + s.tile_n;
   return results * (s.keeps_low() ? 2 : 1) + rows * s.tile_k * s.depth / (threads * elements);
 }
@@ -31927,7 +31966,7 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
 }  // namespace detail
 
 /// Whether so many workgroups can share k: each has whole steps of it, as many as are on their way at once or more. Of
-/// windows that share elements k are channels.
+/// windows that share elements k are channels; where their places are terms there are no parts.
 [[nodiscard]] constexpr bool shares_terms(const product_schedule& s, std::int64_t k, const device_profile& device) {
   return s.parts == 1 ||
          (device.device_scope && s.parts > 0 && s.tile_k > 0 && fits(s, device) &&
@@ -31980,6 +32019,36 @@ inline constexpr tile_shape window_shapes[] = {{32, 32, 16, 16, {2}},
                                                {128, 128, 32, 64, {1}, product_arithmetic::rounded},
                                                {128, 128, 64, 32, {1}, product_arithmetic::rounded}};
 
+// Of so many rows and channels of a gradient of windows' filters, whose taps subgroups have, one each.
+struct tap_shape {
+  std::uint32_t tile_m, channels, subgroup_m;
+};
+inline constexpr tap_shape tap_shapes[] = {{32, 32, 32}, {64, 32, 32}, {64, 32, 64}, {64, 64, 32}, {128, 32, 64}};
+
+// Those of windows whose places are terms.
+[[nodiscard]] inline std::vector<product_schedule> tap_schedules(product_arithmetic arithmetic,
+                                                                 const product_extents& p,
+                                                                 const device_profile& device) {
+  std::vector<product_schedule> found;
+  const product_windows& windows = p.windows;
+  const auto taps = static_cast<std::uint32_t>(windows.taps);
+  for (const tap_shape& t : tap_shapes) {
+    if (t.subgroup_m % device.unit.m != 0 || t.channels % device.unit.n != 0 || p.n % (taps * t.channels) != 0)
+      continue;
+    if (arithmetic == product_arithmetic::split && t.subgroup_m * t.channels > largest_split) continue;
+    product_schedule s{arithmetic, t.tile_m, taps * t.channels, 0, t.subgroup_m, t.channels};
+    s.taps = taps, s.reach = static_cast<std::uint32_t>(windows.reach), s.along_terms = true;
+    const bool has_lanes = 4 * s.subgroups() * device.subgroup_size >= std::bit_ceil(std::max(s.tile_m, s.tile_n));
+    for (s.tile_k = 128; has_lanes && s.tile_k >= 16; s.tile_k /= 2) {
+      const std::int64_t terms = windows.images * ceil_div<std::int64_t>(windows.length(), s.tile_k) * s.tile_k;
+      if (s.tile_k % device.unit.k == 0 && fits(s, device) && has_registers(s, device) &&
+          ends_in_time(s, std::max(p.k, terms), device))
+        found.push_back(s);
+    }
+  }
+  return found;
+}
+
 }  // namespace detail
 
 /// Further ones of windows that share what they read.
@@ -31988,7 +32057,9 @@ inline constexpr tile_shape window_shapes[] = {{32, 32, 16, 16, {2}},
                                                                     const device_profile& device) {
   std::vector<product_schedule> found;
   const product_windows& windows = p.windows;
-  if (windows.is_empty() || p.paired || arithmetic == product_arithmetic::half || p.k % windows.taps != 0) return found;
+  if (windows.is_empty() || p.paired || arithmetic == product_arithmetic::half) return found;
+  if (windows.along_terms) return detail::tap_schedules(arithmetic, p, device);
+  if (p.k % windows.taps != 0) return found;
   const std::int64_t channels = p.k / windows.taps;
   for (const detail::tile_shape& t : detail::window_shapes) {
     if (t.subgroup_m % device.unit.m != 0 || t.subgroup_n % device.unit.n != 0) continue;
@@ -32015,6 +32086,8 @@ inline constexpr tile_shape window_shapes[] = {{32, 32, 16, 16, {2}},
 [[nodiscard]] constexpr bool shares_terms(const product_schedule& s, const product_extents& p,
                                           const device_profile& device) {
   if (s.taps == 0) return shares_terms(s, p.k, device);
+  if (s.along_terms != p.windows.along_terms) return false;
+  if (s.along_terms) return s.parts == 1;
   return !p.windows.is_empty() && p.k % p.windows.taps == 0 && shares_terms(s, p.k / p.windows.taps, device);
 }
 
@@ -32036,11 +32109,25 @@ inline constexpr tile_shape window_shapes[] = {{32, 32, 16, 16, {2}},
   return arithmetic == product_arithmetic::half ? device.half : device.rounded;
 }
 
+namespace detail {
+
+// Where windows' places are terms, how much longer than others of a product staging, the work of subgroups of 32 rows
+// and of more, and waiting take: fitted to 386 times of 11 gradients of filters on an H200, of each of which the best
+// is within 1.01 times of what they choose on average (29 November 2026; docs/performance.md).
+struct place_costs {
+  double stage, narrow, wide, wait;
+};
+inline constexpr place_costs rounded_places{2.5, 1.1, 1.0, 2.0}, split_places{2.0, 1.3, 1.6, 0.5};
+inline constexpr double places_once = 3e-6;  // what is expected of others too much, where they are short
+
+}  // namespace detail
+
 /// Rounds of workgroups that share multiprocessors.
 [[nodiscard]] inline kernel_time unit_time(const product_schedule& s, const product_extents& p,
                                            const device_profile& device) {
   const bool split = s.arithmetic == product_arithmetic::split;
   const unit_costs& costs = costs_of(s.arithmetic, device);
+  const detail::place_costs& of_places = split ? detail::split_places : detail::rounded_places;
   const matrix_shape& unit = device.unit;
   const std::uint32_t threads = s.subgroups() * device.subgroup_size;
   const double registers = std::clamp(costs.registers + detail::held(s, threads), 32.0, 255.0);
@@ -32054,23 +32141,31 @@ inline constexpr tile_shape window_shapes[] = {{32, 32, 16, 16, {2}},
   const double rounds = each > 3 * together ? each / together : std::ceil(each / together);
 
   const std::int64_t k = p.k / s.parts;
-  const auto terms = static_cast<double>(ceil_div<std::int64_t>(k, unit.k) * unit.k);
+  auto terms = static_cast<double>(ceil_div<std::int64_t>(k, unit.k) * unit.k);
   // Of windows that share elements each step has so many taps of tile_k channels.
-  const double taps = s.taps > 0 ? s.taps : 1, all_taps = s.taps > 0 ? static_cast<double>(p.windows.taps) : 1;
-  const auto steps = static_cast<double>(ceil_div<std::int64_t>(k, s.tile_k)) / taps;
+  const double taps = s.has_places() ? s.taps : 1, all_taps = s.has_places() ? static_cast<double>(p.windows.taps) : 1;
+  auto steps = static_cast<double>(ceil_div<std::int64_t>(k, s.tile_k)) / taps;
   // Groups of four that invocations stage, each as many as any.
-  const auto staged = [&](std::uint32_t rows) { return static_cast<double>(ceil_div(rows * s.tile_k / 4, threads)); };
+  const auto groups_of = [&](std::uint32_t elements) { return static_cast<double>(ceil_div(elements / 4, threads)); };
+  const auto staged = [&](std::uint32_t rows) { return groups_of(rows * s.tile_k); };
   const double left = staged(s.tile_m) * taps;
-  const double right = staged(s.tile_n + s.reach) * taps / all_taps;  // once for all taps
-  const double groups = left + (s.taps > 0 ? staged(s.tile_n + s.reach) : right);
+  double right = staged(s.tile_n + s.reach) * taps / all_taps;  // once for all taps
+  double groups = left + (s.taps > 0 ? staged(s.tile_n + s.reach) : right);
   // Single loads of neighbours that are few reach many lines of memory for little (fitted to 440 times of windows of
   // images on an H200, 29 November 2026; docs/performance.md).
   const auto longer = [&](bool is_single, std::uint32_t side) {
     return is_single ? 1.5 + costs.single * std::pow(32.0 / side, 1.5) : 1;
   };
-  const double rows =
+  double rows =
       (left * (s.taps > 0 ? 1.5 : longer(p.single_left, s.tile_m)) + right * longer(p.single_right, s.tile_n)) *
       threads * 4 / s.tile_k;
+  if (s.along_terms) {  // all places of all images, also those between rows, and what all taps see of them
+    steps = static_cast<double>(p.windows.images * ceil_div<std::int64_t>(p.windows.length(), s.tile_k));
+    terms = steps * s.tile_k;
+    right = groups_of((s.tile_k + s.reach) * (s.tile_n / s.taps));
+    groups = left + right;
+    rows = of_places.stage * groups * threads * 4 / s.tile_k;
+  }
   const double results = s.tile_m * s.tile_n;
   const double loaded = results / s.subgroup_m + results / s.subgroup_n;
   const double work = terms * (results * costs.multiply + loaded * costs.load) +
@@ -32080,7 +32175,8 @@ inline constexpr tile_shape window_shapes[] = {{32, 32, 16, 16, {2}},
   const bool overlaps = split && s.slices == 1 && s.subgroups() == 4 && each <= beside && (p.k <= 256 || p.n <= 64);
   // Windows that share elements, fitted to 1,400 times of 17 convolutions: within 1.1 times the best of each, mostly.
   const double by_tile = split ? (results < 8192 ? 0.82 : 0.95) : s.subgroup_m == unit.m ? 1.15 : 0.95;
-  const double fitted = s.taps == 0 ? 1 : by_tile * (p.single_left ? 0.85 : 1);
+  const double by_rows = s.subgroup_m <= 32 ? of_places.narrow : of_places.wide;
+  const double fitted = s.taps == 0 ? 1 : s.along_terms ? by_rows : by_tile * (p.single_left ? 0.85 : 1);
   const auto shared = [&](double groups_beside) {
     return (overlaps ? 0.75 : 1) * fitted * work * (1 + costs.few * 16 / (s.subgroups() * groups_beside)) +
            results * s.slices * costs.exchange;
@@ -32093,8 +32189,9 @@ inline constexpr tile_shape window_shapes[] = {{32, 32, 16, 16, {2}},
   const double pair = !p.paired || !split ? 1 : !has_both_sums(s, unit) ? 1.6 : s.subgroup_m == unit.m ? 1.1 : 0.75;
   // Those that share results meet, and the last reads the sums of all.
   const double meeting = s.parts == 1 ? 0 : 1.2e-6 + s.parts * results * 4 / 28e9;
-  return {meeting + pair * (costs.once + code * costs.code +
-                            rounds * (std::ceil(steps / s.depth) * costs.wait + shared(together) * together)),
+  const double once = s.along_terms ? detail::places_once : costs.once + code * costs.code;
+  const double wait = std::ceil(steps / s.depth) * costs.wait * (s.along_terms ? of_places.wait : 1);
+  return {meeting + pair * (once + rounds * (wait + shared(together) * together)),
           static_cast<double>(tiles) / device.compute_units * shared(beside),
           static_cast<double>(tiles) / (device.compute_units * beside)};
 }
@@ -33489,7 +33586,8 @@ inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what
     return {};
   if (!product->further.empty() && !tuned->is_on_units()) return {};
   if (product->prepared && !can_be_prepared(*tuned)) return {};
-  if ((!detail::is_forward(product->a) || !product->border.is_empty()) && tuned->taps == 0) return {};
+  if (!detail::is_forward(product->a) && !tuned->has_places()) return {};
+  if (!product->border.is_empty() && tuned->taps == 0) return {};
   if (!is_on_offer(*tuned, extents, options.precision, device_of(options))) return {};
   matmul_attribute changed = *product;
   changed.schedule = *tuned;
@@ -45345,7 +45443,7 @@ inline const char* make_product(implementation_pass& pass, product_draft& draft,
   if (!value.start.is_empty()) {
     if (const char* problem = prologue_problem(value, loops)) return problem;
   }
-  if (is_backward && value.schedule.taps == 0) return "the left operand would be read backwards";
+  if (is_backward && !value.schedule.has_places()) return "the left operand would be read backwards";
   const bool on_units_alone = value.paired || !value.further.empty() || stored == dtype::f16;
   if (on_units_alone && !value.schedule.is_on_units()) return "only matrix units compute this, which others outrun";
   const bool second_in_eights = !value.paired || loops.accesses[3].offset % 8 == 0;
@@ -46098,19 +46196,23 @@ class convolution_as_product {
   zero_border found{1, extents[last], 1, size(last), 0, pad.low[last]};
   if (last > 0 && is_wider(last - 1))
     found.rows = extents[last - 1], found.height = size(last - 1), found.low_row = pad.low[last - 1];
-  // Channels, images and batches are planes apart, places and taps stay in one.
+  // Channels, images and batches are planes apart, places and taps stay in one, and so may parts of an image's rows,
+  // where places are terms.
   const std::int64_t plane = found.rows * found.columns;
   const product_windows windows = extents_of(product).windows;
   std::int64_t furthest = product.b.offset % plane;
   int places = windows.height > 1 ? 2 : 1, taps = 0;
-  for (std::int64_t left = windows.taps; left > 1; ++taps) left /= product.space[product.space.rank() - 1 - taps];
+  const int of_places = windows.along_terms ? 3 : 2;
+  const int last_tap = product.space.rank() - (windows.along_terms ? product.k_axes : 0);
+  for (std::int64_t left = windows.taps; left > 1; ++taps) left /= product.space[last_tap - 1 - taps];
   for (int axis = product.space.rank(); axis-- > 0;) {
     const std::int64_t further = (product.space[axis] - 1) * product.b.strides[axis];
     if (further == 0) continue;
     const int group = group_of(product, axis);
-    const bool is_place = group == 2 && places > 0, is_tap = axis >= product.space.rank() - taps;
+    const bool is_place = group == of_places && places > 0, is_tap = axis < last_tap && axis >= last_tap - taps;
+    const bool is_part = windows.along_terms && group == 0 && product.b.strides[axis] % plane != 0;
     places -= is_place ? 1 : 0;
-    if (is_place || is_tap)
+    if (is_place || is_tap || is_part)
       furthest += further;
     else if (product.b.strides[axis] % plane != 0)
       return {};
@@ -48694,11 +48796,56 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
+// A sum's axis in so many parts.
+struct axis_parts {
+  int label = -1;
+  std::int64_t parts = 1;
+};
+
+[[nodiscard]] inline int first_of_sum(const contract_loops& product) {
+  int label = 0;
+  while (product.group[label] != 3 || product.extents[label] == 1) ++label;
+  return label;
+}
+
+// Of windows whose places are terms, those of a part of the places along the axis of `label`.
+inline product_windows windows_of_part(product_windows windows, const contract_loops& product, int label,
+                                       std::int64_t parts) {
+  int inner = 0;  // further axes of the sum
+  for (int i = label + 1; i < contract_loops::max_labels; ++i) inner += product.group[i] == 3 && product.extents[i] > 1;
+  const int of_images = windows.height > 1 ? 2 : 1;
+  (inner >= of_images ? windows.images : inner == 1 ? windows.height : windows.width) /= parts;
+  return windows;
+}
+
+// That the right operand is a view of, whose places are terms; empty where it is none of such.
+inline product_windows windows_along_terms(const engine& g, enode_id id, const contract_loops& product) {
+  const class_id operand = g.operand(id, 1);
+  const auto& labels = g.get<contract_attribute>(id);
+  for (const enode_id node : g[operand].nodes) {
+    if (g.node(node).kind != op::view) continue;
+    const auto& view = g.get<view_attribute>(node);
+    strided_extent axes[2][max_rank];
+    std::size_t counts[2]{};
+    for (int label = 0; label < contract_loops::max_labels; ++label) {
+      for (int i = 0; product.group[label] >= 2 && i < g.extents(operand).rank(); ++i) {
+        if (labels.b[i] != label) continue;
+        const int of = product.group[label] - 2;
+        axes[of][counts[of]++] = {g.extents(operand)[i], view.strides[i]};
+      }
+    }
+    const product_windows found = windows_of(std::span(axes[0], counts[0]), std::span(axes[1], counts[1]));
+    if (found.along_terms) return found;
+  }
+  return {};
+}
+
 // How many parts are the quickest to compute, store and read again; each holds at least device_profile::split_terms,
-// their number divides the sum's longest axis, into whole groups of terms that are read together.
-inline std::int64_t best_parts(implementation_pass& pass, const nest& loops, std::int64_t longest, std::int64_t group) {
+// their number divides the sum's axis `longest`, into whole groups of terms that are read together.
+inline std::int64_t best_parts(implementation_pass& pass, const contract_loops& product, int longest,
+                               std::int64_t group) {
   const device_profile& device = pass.device();
-  const product_extents whole = extents_by_group(loops);
+  const product_extents whole = extents_by_group(product.loops);
   const auto results = static_cast<double>(whole.batch * whole.m * whole.n);
   const auto seconds = [&](std::int64_t parts) {
     const double bytes = parts == 1 ? 0 : 2 * 4 * results * static_cast<double>(parts);
@@ -48710,9 +48857,39 @@ inline std::int64_t best_parts(implementation_pass& pass, const nest& loops, std
   double least = seconds(1);
   const std::int64_t most = std::min(whole.k / device.split_terms, std::int64_t{4} * device.compute_units);
   for (std::int64_t parts = 2; parts <= most; ++parts) {
-    if (longest % (parts * group) != 0 || seconds(parts) >= least) continue;
+    if (product.extents[longest] % (parts * group) != 0 || seconds(parts) >= least) continue;
     least = seconds(parts);
     best = parts;
+  }
+  return best;
+}
+
+// The same of windows whose places are terms: parts of the images or of their rows, where kernels that share elements
+// are quicker with them than any in those of `otherwise`.
+inline axis_parts best_parts_of_places(implementation_pass& pass, const contract_loops& product,
+                                       const product_windows& places, axis_parts otherwise) {
+  const device_profile& device = pass.device();
+  product_extents whole = extents_by_group(product.loops);
+  whole.single_right = true;
+  const auto results = static_cast<double>(whole.batch * whole.m * whole.n);
+  bool shares = false;
+  const auto seconds = [&](int label, std::int64_t parts) {
+    const double bytes = parts == 1 ? 0 : 2 * 4 * results * static_cast<double>(parts);
+    product_extents each = whole;
+    each.batch *= parts, each.k /= parts, each.windows = windows_of_part(places, product, label, parts);
+    const product_choice& choice = pass.best(each);
+    shares = choice.schedule.along_terms;
+    return choice.seconds + bytes / device.bandwidth;
+  };
+  axis_parts best = otherwise;
+  double least = seconds(best.label, best.parts);
+  const std::int64_t most = std::min(4 * whole.k / device.split_terms, std::int64_t{4} * device.compute_units);
+  for (const int label : {first_of_sum(product), otherwise.label}) {
+    for (std::int64_t parts = 1; parts <= most; ++parts) {
+      if (product.extents[label] % parts != 0) continue;
+      const double found = seconds(label, parts);
+      if (shares && found < least) best = {label, parts}, least = found;
+    }
   }
   return best;
 }
@@ -48787,19 +48964,21 @@ MEGANEURA_INLINE void split_sum::apply(implementation_pass& pass, enode_id id) {
       std::max({g.extents(owner).rank(), g.extents(g.operand(id, 0)).rank(), g.extents(g.operand(id, 1)).rank()});
   if (longest < 0 || most == max_rank) return;
   const std::int64_t extent = product.extents[longest];
-  std::int64_t parts = 1;
+  axis_parts best{longest};
   if (loops.count(1) != 0 && loops.count(2) != 0) {
     const auto& labels = g.get<contract_attribute>(id);
     const bool is_last = labels.a[g.extents(g.operand(id, 0)).rank() - 1] == longest ||
                          labels.b[g.extents(g.operand(id, 1)).rank() - 1] == longest;
-    parts = best_parts(pass, loops, extent, is_last && extent % 4 == 0 ? 4 : 1);
+    best.parts = best_parts(pass, product, longest, is_last && extent % 4 == 0 ? 4 : 1);
+    const product_windows places = windows_along_terms(g, id, product);
+    if (!places.is_empty()) best = best_parts_of_places(pass, product, places, best);
   } else {  // a dot product, or several
     std::int64_t length = 1;
     for (int i = 0; i < loops.space.rank(); ++i) length *= loops.group[i] == 3 ? loops.space[i] : 1;
-    parts = parts_of_rows(g.extents(owner).elements(), length, extent, pass.device());
-    while (extent % parts != 0) --parts;
+    best.parts = parts_of_rows(g.extents(owner).elements(), length, extent, pass.device());
+    while (extent % best.parts != 0) --best.parts;
   }
-  if (parts > 1) add_split(pass, id, longest, parts);
+  if (best.parts > 1) add_split(pass, id, best.label, best.parts);
 }
 
 MEGANEURA_INLINE void split_filter::apply(implementation_pass& pass, enode_id id) {
@@ -63173,6 +63352,8 @@ class row_scales {
   /// Whether rows have powers of their own from here on.
   void use_rows(const spirv::boolean& by_row) { by_row_ = by_row; }
   [[nodiscard]] const spirv::boolean& are_by_row() const { return by_row_; }
+  /// What is known of a row: nothing behind clear(), then the largest that it was raised to.
+  [[nodiscard]] spirv::u32 seen(const spirv::u32& row) const { return largest_.load(row); }
   /// A sum of a part of a row.
   void raise(const spirv::u32& row, const spirv::u32& magnitude) {
     static_cast<void>(largest_[row].atomic_max(magnitude));
@@ -63836,6 +64017,261 @@ class cooperative_operand {
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
+// Operands of a product whose terms are places of windows, as a filter's gradient has them, on their way to matrix
+// units: each element is staged once for all taps.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
+
+/// Of each image, step by step, a run of places of the tile's rows and of its channels, both as lines of
+/// workgroup memory, a place each: where tap t of the windows finds theirs is shift(t) lines below. Between the rows of
+/// an image there are places without windows, whose elements of the left operand are zeros. All have the powers of two
+/// that were guessed (row_scales); what does not fit is noted and computed otherwise.
+class shared_places {
+ public:
+  static constexpr std::uint32_t unit = 4;
+
+  shared_places(spirv::kernel& k, const matmul_problem& problem, const fusion::product_windows& windows,
+                const product_schedule& s, const device_profile& device)
+      : k_(k),
+        windows_(windows),
+        s_(s),
+        border_(problem.border),
+        lanes_(device.subgroup_shuffle && device.subgroup_arithmetic ? device.subgroup_size : 1),
+        index_(lanes_ > 1 ? k.index_by_subgroups(lanes_) : k.local_index()),
+        channels_(s.tile_n / s.taps),
+        left_plan_(plan_operand(problem, true)) {
+    std::vector<matmul_axis> terms, columns;
+    for (const matmul_axis& axis : problem.k) {
+      if (axis.extent != 1) terms.push_back(axis);
+    }
+    for (const matmul_axis& axis : problem.n) {
+      if (axis.extent != 1) columns.push_back(axis);
+    }
+    along_ = terms.back(), terms.pop_back();
+    if (windows.height > 1) down_ = terms.back(), terms.pop_back();
+    for (const matmul_axis& axis : terms) {
+      left_images_.push_back({axis.extent, axis.stride_a}), right_images_.push_back({axis.extent, axis.stride_b});
+    }
+    channel_ = in_memory(columns.front().stride_b);
+    for (std::size_t i = 1; i < columns.size(); ++i) taps_.push_back({columns[i].extent, columns[i].stride_b});
+  }
+
+  /// Elements of workgroup memory.
+  [[nodiscard]] std::uint32_t staged_size() const {
+    return (s_.tile_k * stride(s_.tile_m) + right_lines() * stride(channels_)) * s_.terms();
+  }
+  [[nodiscard]] std::uint32_t steps() const { return images() * steps_an_image(); }
+
+  [[nodiscard]] std::uint32_t step_terms() const { return s_.tile_k; }
+
+  /// Where each begins in memory, of the tile's first row and channel.
+  void begin(const spirv::memory<spirv::u32x2>& staged, const spirv::memory<spirv::f32>& left,
+             const spirv::memory<spirv::f32>& right, const spirv::u32& left_base, const spirv::u32& right_base,
+             const spirv::u32& first_row, const spirv::u32& first_column) {
+    staged_ = staged, left_ = left, right_ = right;
+    left_base_ = left_base, right_base_ = right_base, first_row_ = first_row;
+    first_channel_ = first_column / static_cast<std::uint32_t>(windows_.taps);
+    place(left_side_, s_.tile_k, s_.tile_m, 0);
+    place(right_side_, right_lines(), channels_, right_at());
+  }
+
+  /// Nothing was seen; everything is multiplied by these from now on.
+  void use(const spirv::f32& left_factor, const spirv::f32& right_factor, const spirv::u32& zero) {
+    left_factor_ = left_factor, right_factor_ = right_factor, zero_ = zero;
+  }
+
+  /// Of the right operand, where it would lie with its border.
+  [[nodiscard]] spirv::f32 element(const spirv::u32& offset) const {
+    const placed found = find(offset, true);
+    return select(found.inside, right_->load(select(found.inside, found.offset, spirv::u32(0))), spirv::f32(0));
+  }
+
+  void fetch(const spirv::u32& step) {
+    const spirv::u32 image = images() > 1 ? step / steps_an_image() : spirv::u32(0);
+    const spirv::u32 first = (images() > 1 ? step % steps_an_image() : step) * s_.tile_k;
+    const auto length = static_cast<std::uint32_t>(windows_.length()), reach = s_.reach,
+               width = static_cast<std::uint32_t>(windows_.width), pitch = static_cast<std::uint32_t>(windows_.pitch);
+    const spirv::u32 left_image = left_base_ + offset_of(left_images_, image);
+    for (const item& each : left_side_.items) {
+      const spirv::u32 place = first + each.line, x = place % pitch, y = place / pitch;
+      load(each, place < length && x < width, *left_, left_image + (y * down_.stride_a + x * along_.stride_a),
+           left_side_.first, true);
+    }
+    const spirv::u32 right_image = right_base_ + offset_of(right_images_, image);
+    for (const item& each : right_side_.items) {
+      const spirv::u32 place = first + each.line;
+      const placed found = find(right_image + place, place < length + reach);
+      load(each, found.inside, *right_, found.offset + first_channel_ * channel_, right_side_.first, false);
+    }
+  }
+  void stage() {
+    stage(left_side_, left_factor_, s_.tile_k * stride(s_.tile_m));
+    stage(right_side_, right_factor_, right_lines() * stride(channels_));
+  }
+  /// Behind all that is staged and a barrier; behind a barrier behind this all know whether the powers do.
+  void look(row_scales& scales, std::uint32_t right_from) const {
+    scales.clear();
+    k_.barrier();
+    tell(left_side_, scales, 0);
+    tell(right_side_, scales, right_from);
+    k_.barrier();
+    const auto check = [&](std::uint32_t from, std::uint32_t rows) {
+      for_each_below(k_, index_, rows, [&](const spirv::u32& row) {
+        const spirv::var<spirv::u32> seen = k_.variable<spirv::u32>();
+        seen = scales.seen(row + from);
+        k_.if_(!scales.fits(from, {seen}, 1), [&] { scales.note_misfit(); });
+      });
+    };
+    check(0, s_.tile_m);
+    check(right_from, channels_);
+  }
+
+  /// Where the fragments at (row, kk) and (column, kk) of the tile are staged, the columns being channels of the first
+  /// tap, of the second, ...
+  [[nodiscard]] staged_place left_fragment(std::uint32_t term, const spirv::u32& row, const spirv::u32& kk) const {
+    const std::uint32_t lines = stride(s_.tile_m);
+    return {kk * lines + row / unit + term * s_.tile_k * lines, lines, false};
+  }
+  [[nodiscard]] staged_place right_fragment(std::uint32_t term, const spirv::u32& column, const spirv::u32& kk) const {
+    const std::uint32_t lines = stride(channels_);
+    return {(kk + offset_of(taps_, column / channels_)) * lines + column % channels_ / unit +
+                (right_at() + term * right_lines() * lines),
+            lines, false};
+  }
+
+ private:
+  struct item {
+    spirv::u32 line = 0, slot = 0;  // a place of a step, and where its elements go
+    spirv::boolean exists = true;
+    std::vector<spirv::var<spirv::f32x4>> pieces{};
+  };
+  struct side {
+    spirv::u32 first = 0;  // element of a place
+    spirv::boolean exists = true;
+    std::vector<item> items{};
+    std::vector<spirv::var<spirv::u32x4>> seen{};  // the largest magnitudes of each
+  };
+  struct placed {
+    spirv::u32 offset;
+    spirv::boolean inside;
+  };
+
+  [[nodiscard]] static std::uint32_t stride(std::uint32_t elements) { return elements / unit + 2; }  // and 16 bytes
+  [[nodiscard]] std::uint32_t right_lines() const { return s_.tile_k + s_.reach; }
+  [[nodiscard]] std::uint32_t right_at() const { return s_.tile_k * stride(s_.tile_m) * s_.terms(); }
+  [[nodiscard]] std::uint32_t images() const { return static_cast<std::uint32_t>(windows_.images); }
+  [[nodiscard]] std::uint32_t steps_an_image() const {
+    return static_cast<std::uint32_t>(ceil_div<std::int64_t>(windows_.length(), s_.tile_k));
+  }
+  [[nodiscard]] std::uint32_t plane() const { return static_cast<std::uint32_t>(border_.rows * border_.columns); }
+  // Of a distance of whole planes.
+  [[nodiscard]] std::uint32_t in_memory(std::uint32_t distance) const {
+    return border_.is_empty() ? distance
+                              : distance / plane() * static_cast<std::uint32_t>(border_.height * border_.width);
+  }
+  // What would lie there with a border.
+  [[nodiscard]] placed find(const spirv::u32& offset, const spirv::boolean& exists) const {
+    if (border_.is_empty()) return {offset, exists};
+    const auto number = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
+    const spirv::u32 at = offset % plane();
+    const spirv::u32 y = at / number(border_.columns) - number(border_.low_row);
+    const spirv::u32 x = at % number(border_.columns) - number(border_.low_column);
+    return {offset / plane() * number(border_.height * border_.width) + y * number(border_.width) + x,
+            exists && y < number(border_.height) && x < number(border_.width)};
+  }
+
+  // Neighbouring lanes have neighbouring places. An invocation has the same elements of all of its own, so that it need
+  // not remember of more than these what it saw: with more, registers were short of it.
+  void place(side& to, std::uint32_t lines, std::uint32_t elements, std::uint32_t at) const {
+    const std::uint32_t threads = k_.local_size()[0], groups = elements / unit;
+    std::uint32_t shares = 1;
+    while (groups % (2 * shares) == 0 && 2 * shares * lanes_ <= threads) shares *= 2;
+    const std::uint32_t width = threads / lanes_ / shares * lanes_, own = groups / shares;
+    const spirv::u32 first = index_ / width * own, line = index_ % width;
+    to.first = first * unit;
+    if (width * shares < threads) to.exists = index_ < width * shares;
+    for (std::uint32_t done = 0; done < lines; done += width) {
+      item made{.line = line + done, .slot = (line + done) * stride(elements) + first + at, .exists = to.exists};
+      if (done + width > lines) made.exists = made.exists && made.line < lines;
+      for (std::uint32_t i = 0; i < own; ++i) made.pieces.push_back(k_.variable<spirv::f32x4>());
+      to.items.push_back(std::move(made));
+    }
+    for (std::uint32_t i = 0; i < own; ++i) to.seen.push_back(k_.variable<spirv::u32x4>());
+  }
+
+  // Elements of a place, which lie so far apart; zeros where there is none.
+  void load(const item& of, const spirv::boolean& inside, const spirv::memory<spirv::f32>& from,
+            const spirv::u32& place, const spirv::u32& first_element, bool left) const {
+    const strided_axes& rows = left_plan_.rows;
+    const bool is_plain = !left || (rows.size() == 1 && left_plan_.row_count % s_.tile_m == 0);
+    const std::uint32_t apart = left ? rows.back().stride : channel_;
+    k_.if_(
+        inside && of.exists,
+        [&] {
+          const spirv::u32 first = left ? first_row_ + first_element : first_element;
+          const spirv::u32 base = is_plain ? place + first * apart : place;
+          for (std::uint32_t i = 0; i < of.pieces.size(); ++i) {
+            const auto element = [&](std::uint32_t j) {
+              const std::uint32_t number = unit * i + j;
+              if (is_plain) return from.load(base + number * apart);
+              const spirv::u32 row = min(first + number, spirv::u32(left_plan_.row_count - 1));  // the last comes again
+              return from.load(base + offset_of(rows, row));
+            };
+            of.pieces[i].store(vector(element(0), element(1), element(2), element(3)));
+          }
+        },
+        [&] {
+          for (const auto& piece : of.pieces) piece.store(spirv::f32x4(0.0f));
+        });
+  }
+  void stage(const side& of, const spirv::f32& factor, std::uint32_t distance) const {
+    for (const item& each : of.items) {
+      const auto store = [&] {
+        for (std::uint32_t i = 0; i < each.pieces.size(); ++i) {
+          const spirv::f32x4 found = each.pieces[i].load();
+          of.seen[i].store(max(of.seen[i].load(), magnitudes(found)));
+          stage_terms(*staged_, each.slot + i, found * spirv::f32x4(factor), s_.terms(), distance, zero_);
+        }
+      };
+      if (each.exists.is_literal())
+        store();
+      else
+        k_.if_(each.exists, store);
+    }
+  }
+  // The largest of each row or channel: of all lanes of a subgroup, then of all subgroups.
+  void tell(const side& of, row_scales& scales, std::uint32_t from) const {
+    std::vector<spirv::u32> largest;
+    for (const auto& four : of.seen) {
+      for (std::uint32_t j = 0; j < unit; ++j) {
+        const spirv::u32 own = four.load()[j];
+        largest.push_back(lanes_ > 1 ? k_.subgroup_max(own) : own);
+      }
+    }
+    k_.if_(lanes_ > 1 ? of.exists && index_ % lanes_ == 0u : of.exists, [&] {
+      for (std::uint32_t i = 0; i < largest.size(); ++i) scales.raise(of.first + (from + i), largest[i]);
+    });
+  }
+
+  spirv::kernel& k_;
+  const fusion::product_windows windows_;
+  const product_schedule s_;
+  const zero_border border_;
+  const std::uint32_t lanes_;  // that tell of elements together
+  const spirv::u32 index_;     // of the invocation
+  const std::uint32_t channels_;
+  const matmul_operand left_plan_;
+  matmul_axis along_, down_;  // of places
+  strided_axes left_images_, right_images_, taps_;
+  std::uint32_t channel_ = 0;  // from one to the next
+  std::optional<spirv::memory<spirv::u32x2>> staged_;
+  std::optional<spirv::memory<spirv::f32>> left_, right_;
+  spirv::f32 left_factor_, right_factor_;
+  spirv::u32 zero_, left_base_, right_base_, first_row_, first_channel_;
+  side left_side_, right_side_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
 // Operands of a product of windows that share elements, on their way to matrix units: each element is staged once.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
@@ -64199,8 +64635,8 @@ class cooperative_product {
       : k_(k),
         problem_(problem),
         windows_(s.taps > 0 ? windows_of(problem) : fusion::product_windows()),
-        read_(s.taps > 0 ? as_places(problem, windows_) : problem),
-        s_(s),
+        read_(s.has_places() ? as_places(problem, windows_) : problem),
+        s_(s.along_terms ? fusion::without_places(s, device.unit) : s),
         device_(device),
         shape_(device.unit),
         unit_(k, device),
@@ -64208,12 +64644,15 @@ class cooperative_product {
         m_count_(plan_operand(read_, true).row_count),
         n_count_(plan_operand(read_, false).row_count),
         k_count_(plan_operand(read_, true).k_count),
-        left_(k, plan_operand(read_, true), "a", s.tile_m, s, device, problem.parameters.a),
-        rights_(bind_rights(k, read_, s, device)),
+        left_(k, plan_operand(read_, true), "a", s.tile_m, s_, device, problem.parameters.a),
+        rights_(bind_rights(k, read_, s_, device)),
         programs_(bind_programs(problem, k)),
-        shared_(s.taps > 0 ? std::optional(shared_windows(k, read_, windows_, s)) : std::nullopt),
-        staged_(k.shared<Element>(std::max({left_.staged_size() + sums() * rights_[0].staged_size(),
-                                            exchange_size(s, wide, shape_), shared_ ? shared_->staged_size() : 0}))) {
+        shared_(s.has_places() ? std::optional(shared_windows(k, read_, windows_, s)) : std::nullopt),
+        places_(s.along_terms ? std::optional(shared_places(k, read_, windows_, s, device)) : std::nullopt),
+        staged_(k.shared<Element>(
+            std::max({left_.staged_size() + sums() * rights_[0].staged_size(), exchange_size(s_, wide, shape_),
+                      shared_ ? shared_->staged_size() : 0, places_ ? places_->staged_size() : 0,
+                      places_ ? band_of_taps() * s.tile_m / s.subgroup_m * shape_.m / wide : 0}))) {
     if (device.subgroup_shuffle && device.subgroup_arithmetic) k.require_subgroup_size(device.subgroup_size);
     for (auto& right : rights_) {
       if (problem.prepared != 0) right.read_prepared(k.storage_buffer<spirv::u32>("prepared"));
@@ -64254,7 +64693,8 @@ class cooperative_product {
     left_.begin(staged_, 0, batch_, first_m_);
     for (std::uint32_t side = 0; side < sums(); ++side)
       rights_[side].begin(staged_, left_.staged_size() + side * rights_[side].staged_size(), batch_, first_n_);
-    if (s_.taps > 0) begin_windows();
+    if (shared_) begin_windows();
+    if (places_) begin_places();
     left_.place();
     for (auto& right : rights_) right.place();
     const std::uint32_t across = s_.tile_n / s_.subgroup_n, down = s_.tile_m / s_.subgroup_m;
@@ -64278,27 +64718,38 @@ class cooperative_product {
       return store();
     }
     left_.fetch_sample(term(0), k_length());
-    if (s_.taps == 0) {
+    if (!shared_) {
       for (auto& right : rights_) right.fetch_sample(term(0), k_length());
     }
     scales_->begin();
-    if (s_.taps > 0) {
+    if (shared_) {
       fetch_windows();
+    } else if (places_) {
+      places_->fetch(0u);
     } else {
       if (device_.matrix_units == matrix_units::emulated) return emit_in_turns();
       fetch_first();
     }
     guess_scales();
-    if (s_.taps > 0)
+    if (shared_)
       add_up_windows();
+    else if (places_)
+      add_up_places();
     else
       add_up(s_.depth > 1);
     // Drivers of graphics processors do worse where sums that are computed in two places are stored in one.
     k_.if_(
-        scales_->fit(), [&] { finish_statistics(), store(); },
+        scales_->fit(),
+        [&] {
+          finish_statistics();
+          if (places_)
+            store_taps();
+          else
+            store();
+        },
         [&] {
           is_seldom_ = true;
-          if (s_.taps > 0) see_rows();
+          if (shared_ || places_) see_rows();
           find_rows();
           fetch(0, 0, ends(0));
           clear_sums();
@@ -64350,7 +64801,7 @@ class cooperative_product {
   // All stores are as wide.
   [[nodiscard]] static matmul_result result_of(const matmul_problem& problem, const product_schedule& s) {
     matmul_result plan = plan_result(problem);
-    if (s.taps > 0) plan.width = 1;  // of places that are neighbours, results need not be
+    if (s.has_places()) plan.width = 1;  // of places that are neighbours, results need not be
     for (const matmul_problem::store& each : problem.stores) {
       if (each.distance % plan.width != 0) plan.width = 1;
     }
@@ -64528,6 +64979,65 @@ class cooperative_product {
     add_low();
   }
 
+  // Windows whose places are terms: columns are channels of the first tap, of the second, ..., until they are stored.
+  void begin_places() {
+    if constexpr (!cooperative_operand<Element>::from_half) {
+      places_->begin(staged_, left_.numbers(), rights_[0].numbers(), left_.base(), rights_[0].base(), first_m_,
+                     first_n_);
+      if (problem_.border.is_empty()) return;
+      rights_[0].read_with([this](const spirv::u32& row, const spirv::u32& at) {
+        const matmul_operand plan = plan_operand(read_, false);
+        return places_->element(rights_[0].base() + offset_of(plan.rows, row) + offset_of(plan.k, at));
+      });
+    }
+  }
+  void add_up_places() {
+    places_->use(scales_->guessed(0), scales_->guessed(s_.tile_m), scales_->zero());
+    adds_places_ = true;
+    k_.for_(
+        0, places_->steps(), 1,
+        [&](const spirv::u32& step) {
+          places_->stage();
+          const spirv::u32 next = step + 1u;
+          k_.if_(next < places_->steps(), [&] { places_->fetch(next); });
+          k_.barrier();
+          multiply_staged(places_->step_terms());
+          k_.barrier();
+        },
+        spirv::unrolling::keep, places_->steps());
+    adds_places_ = false;
+    places_->look(*scales_, s_.tile_m);
+    k_.barrier();
+    add_low();
+  }
+  // Floats of a row that passes through workgroup memory, each tap's behind 16 bytes of padding.
+  [[nodiscard]] std::uint32_t band_of_taps() const { return s_.tile_n / s_.subgroup_n * (s_.subgroup_n + 4); }
+  // A row of all subgroups' fragments at a time, as its results lie: the taps of a channel, then those of the next.
+  void store_taps() {
+    const std::uint32_t across = s_.tile_n / s_.subgroup_n, down = s_.tile_m / s_.subgroup_m, band = band_of_taps();
+    const spirv::u32 place = unit_.subgroup();
+    const spirv::u32 first = place / across * shape_.m * band + place % across * (s_.subgroup_n + 4);
+    for (std::uint32_t i = 0; i < rows(); ++i) {
+      for (std::uint32_t j = 0; j < columns(); ++j)
+        unit_.store(main_[i * columns() + j], staged_, first / wide + j * shape_.n / wide, band / wide);
+      k_.barrier();
+      share_out(
+          down * shape_.m, s_.tile_n, k_.local_index(), k_.local_size()[0], 4, 0, 0,
+          [&](result_group& group, const spirv::u32& row, const spirv::u32& column) {
+            group.m = row / shape_.m * s_.subgroup_m + (row % shape_.m + i * shape_.m);
+            std::vector<spirv::f32> found;
+            for (std::uint32_t n = 0; n < plan_.width; ++n) {
+              const spirv::u32 of = column + n, at = of % across * (s_.subgroup_n + 4) + of / across;
+              found.push_back(exchanged(row * (band / wide), at, 1)[0]);
+            }
+            group.sums.push_back(std::move(found));
+            unscale(group);
+          },
+          [&](std::vector<result_group>& groups) { store_results(groups); });
+      k_.barrier();
+    }
+  }
+
   // Of a loop, which drivers write out if they know it: what seldom runs is not to be.
   [[nodiscard]] spirv::u32 end(std::uint32_t count) const {
     return is_seldom_ ? scales_->unknown(count) : spirv::u32(count);
@@ -64609,6 +65119,12 @@ class cooperative_product {
   }
   [[nodiscard]] operand load(const cooperative_operand<Element>& from, std::uint32_t term, const spirv::u32& row,
                              const spirv::u32& kk, spirv::matrix_use use) const {
+    if (adds_places_) {
+      return unit_.load(
+          staged_,
+          use == spirv::matrix_use::a ? places_->left_fragment(term, row, kk) : places_->right_fragment(term, row, kk),
+          use);
+    }
     if (tap_) {
       return unit_.load(staged_,
                         use == spirv::matrix_use::a ? shared_->left_fragment(term, tap_->left, row, kk)
@@ -64708,7 +65224,7 @@ class cooperative_product {
         const spirv::u32 at = is_whole ? place : min(place, spirv::u32(count - 1));
         spirv::u32 row = at / a_row, column = at % a_row * width;
         // The same column all the time, which drivers do not find out.
-        if (s_.taps > 0 && is_whole && workers % a_row == 0)
+        if (shared_ && is_whole && workers % a_row == 0)
           row = worker / a_row + (first / a_row + i * (workers / a_row)), column = worker % a_row * width;
         groups.push_back({m + row, n + column, is_whole ? spirv::boolean(true) : place < count, {}});
         find(groups.back(), row, column);
@@ -64810,7 +65326,7 @@ class cooperative_product {
   // The sums of all parts, in their order.
   void store_meeting() {
     share_out(
-        s_.tile_m, side_n(), k_.local_index(), k_.local_size()[0], s_.taps > 0 ? 8 : 4, 0, 0,
+        s_.tile_m, side_n(), k_.local_index(), k_.local_size()[0], shared_ ? 8 : 4, 0, 0,
         [&](result_group& group, const spirv::u32&, const spirv::u32&) {
           for (std::uint32_t side = 0; side < sums(); ++side) {
             const spirv::u32 first = slab_ + place_in_slab(group, side);
@@ -64837,7 +65353,7 @@ class cooperative_product {
       spirv::u32 m = first_m_ + group.m, n = first_n_ + group.n, batch = batch_;
       if (m_ends) group.is_one = group.is_one && m < m_count_, m = min(m, spirv::u32(m_count_ - 1));
       if (n_ends) group.is_one = group.is_one && n < n_count_, n = min(n, spirv::u32(n_count_ - width));
-      if (s_.taps > 0) find_window(group, batch, n);
+      if (shared_) find_window(group, batch, n);
       offsets.push_back(offset_of(plan_.batch, batch) + offset_of(plan_.m, m) + offset_of(plan_.n, n) +
                         problem_.offset_out);
       matmul_point at{batch, m, n, offsets.back()};
@@ -64926,6 +65442,8 @@ class cooperative_product {
   std::optional<spirv::memory<spirv::f32>> partial_;   // sums of all parts and tiles
   std::optional<spirv::memory<spirv::u32>> arrivals_;  // of each tile
   std::optional<shared_windows> shared_;
+  std::optional<shared_places> places_;
+  bool adds_places_ = false;       // what is multiplied
   std::optional<staged_tap> tap_;  // that is multiplied
   spirv::memory<Element> staged_;
   std::optional<row_scales> scales_;
@@ -64992,19 +65510,31 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
   }
   const fusion::product_windows windows = windows_of(problem);
   const auto terms = static_cast<std::int64_t>(extent_of(problem.k));
-  if (s.taps > 0) {
-    const std::int64_t channels = windows.is_empty() ? 0 : terms / windows.taps;
-    const bool fits = !windows.is_empty() && (s.taps == windows.taps || s.taps == windows.last_taps) &&
+  if (s.along_terms) {
+    const bool fits = windows.along_terms && s.taps == windows.taps && s.reach == windows.reach && s.slices == 1 &&
+                      s.tile_n == s.taps * s.subgroup_n && extent_of(problem.n) % s.tile_n == 0 && s.depth == 1 &&
+                      s.is_scaled() && s.parts == 1;
+    if (!fits || problem.offset_second || problem.has_prologue || problem.prepared != 0) {
+      fail(error_category::invalid_argument,
+           "matmul schedule '{}': of f32 windows whose places are terms a tile has all taps of so many channels as "
+           "divide all of them, each subgroup one, and there are no parts; here are {} windows of {} taps, which reach "
+           "{}",
+           to_string(s), windows.along_terms ? "such" : "no", windows.taps, windows.reach);
+    }
+  } else if (s.taps > 0) {
+    const std::int64_t channels = windows.are_columns() ? terms / windows.taps : 0;
+    const bool fits = windows.are_columns() && (s.taps == windows.taps || s.taps == windows.last_taps) &&
                       s.reach == windows.reach && channels % s.tile_k == 0 && s.depth == 1 && s.is_scaled();
     if (!fits || problem.offset_second || problem.has_prologue || problem.prepared != 0) {
       fail(error_category::invalid_argument,
            "matmul schedule '{}': of f32 windows that share elements a step has all taps or those of the last axis of "
            "so many channels as divide all of them; here are {} windows of {} and {} taps of {} channels, which reach "
            "{}",
-           to_string(s), windows.is_empty() ? "no" : "such", windows.taps, windows.last_taps, channels, windows.reach);
+           to_string(s), windows.are_columns() ? "such" : "no", windows.taps, windows.last_taps, channels,
+           windows.reach);
     }
   }
-  if (!fusion::shares_terms(s, s.taps > 0 ? terms / windows.taps : terms, device)) {
+  if (!fusion::shares_terms(s, s.has_places() ? terms / windows.taps : terms, device)) {
     fail(error_category::invalid_argument,
          "matmul schedule '{}': each part has whole steps of the {} terms of k, and those on their way at once; the "
          "device counts "

@@ -153,15 +153,16 @@ TEST(fusion_convolution, gradients_read_windows_where_they_lie) {
   }
 }
 
-// With schedules of windows that share elements wherever there are any: in borders that are not in memory, and with
-// filters that are read backwards.
+// With schedules of windows that share elements wherever there are any: in borders that are not in memory, with filters
+// that are read backwards, and of filters' gradients.
 TEST(fusion_convolution, any_geometry_shares_elements) {
-  std::size_t sharing = 0, bordered = 0, backwards = 0;
+  std::size_t sharing = 0, bordered = 0, backwards = 0, along_terms = 0, bordered_terms = 0;
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     support::dice dice(seed);
     convolution_attribute c;
     support::convolution_sizes all = support::draw_convolution(dice, c, static_cast<int>(dice.between(1, 2)));
-    all.x.set(1, c.groups * 16), all.y.set(1, c.groups * 16), all.w.set(0, c.groups * 16), all.w.set(1, 16);
+    const std::int64_t channels = seed % 2 == 0 ? 16 : 32;
+    all.x.set(1, c.groups * channels), all.y.set(1, c.groups * 16), all.w.set(0, c.groups * 16), all.w.set(1, channels);
     for (const auto form :
          {convolution_attribute::output, convolution_attribute::input, convolution_attribute::filter}) {
       c.form = form;
@@ -174,7 +175,8 @@ TEST(fusion_convolution, any_geometry_shares_elements) {
         for (node_id id{0}; id < plan.size(); ++id) {
           if (plan[id].kind != op::matmul || plan.get<matmul_attribute>(id).schedule.taps == 0) continue;
           const auto& product = plan.get<matmul_attribute>(id);
-          ++sharing, bordered += product.border.is_empty() ? 0 : 1;
+          const bool has_border = !product.border.is_empty(), by_place = product.schedule.along_terms;
+          ++sharing, bordered += has_border, along_terms += by_place, bordered_terms += has_border && by_place;
           backwards += std::ranges::min(product.a.strides) < 0 ? 1 : 0;
         }
         if (sharing > before) samples::expect_equal(g, plan, "seed " + std::to_string(seed) + to_text(g));
@@ -184,6 +186,8 @@ TEST(fusion_convolution, any_geometry_shares_elements) {
   EXPECT_GT(sharing, 100u);
   EXPECT_GT(bordered, 50u);
   EXPECT_GT(backwards, 50u);
+  EXPECT_GT(along_terms, 50u);
+  EXPECT_GT(bordered_terms, 20u);
 }
 
 // Strides of 4 with 4 dilated taps reach one class of 16.

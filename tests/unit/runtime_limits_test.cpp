@@ -3,6 +3,7 @@
 #include <meganeura/frontend.hpp>
 #include <meganeura/kernels/generate.hpp>
 #include <meganeura/models/smollm2.hpp>
+#include <meganeura/runtime/measured_rates.hpp>
 #include <meganeura/runtime/session.hpp>
 #include <meganeura/runtime/trainer.hpp>
 #include <meganeura/spirv/kernel.hpp>
@@ -204,6 +205,7 @@ TEST(runtime_limits, a_program_of_too_many_buffers_is_refused_before_one_is_made
   {
     const device gpu({.at_most = most});
     parameters weights(gpu, g);
+    (void)profile_of(gpu);  // may try out matrix units
     const auto before = gpu.counters().allocations;
     const program run(gpu, g, weights);
     needed = gpu.counters().allocations - before;

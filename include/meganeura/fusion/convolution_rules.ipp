@@ -522,19 +522,23 @@ class convolution_as_product {
   zero_border found{1, extents[last], 1, size(last), 0, pad.low[last]};
   if (last > 0 && is_wider(last - 1))
     found.rows = extents[last - 1], found.height = size(last - 1), found.low_row = pad.low[last - 1];
-  // Channels, images and batches are planes apart, places and taps stay in one.
+  // Channels, images and batches are planes apart, places and taps stay in one, and so may parts of an image's rows,
+  // where places are terms.
   const std::int64_t plane = found.rows * found.columns;
   const product_windows windows = extents_of(product).windows;
   std::int64_t furthest = product.b.offset % plane;
   int places = windows.height > 1 ? 2 : 1, taps = 0;
-  for (std::int64_t left = windows.taps; left > 1; ++taps) left /= product.space[product.space.rank() - 1 - taps];
+  const int of_places = windows.along_terms ? 3 : 2;
+  const int last_tap = product.space.rank() - (windows.along_terms ? product.k_axes : 0);
+  for (std::int64_t left = windows.taps; left > 1; ++taps) left /= product.space[last_tap - 1 - taps];
   for (int axis = product.space.rank(); axis-- > 0;) {
     const std::int64_t further = (product.space[axis] - 1) * product.b.strides[axis];
     if (further == 0) continue;
     const int group = group_of(product, axis);
-    const bool is_place = group == 2 && places > 0, is_tap = axis >= product.space.rank() - taps;
+    const bool is_place = group == of_places && places > 0, is_tap = axis < last_tap && axis >= last_tap - taps;
+    const bool is_part = windows.along_terms && group == 0 && product.b.strides[axis] % plane != 0;
     places -= is_place ? 1 : 0;
-    if (is_place || is_tap)
+    if (is_place || is_tap || is_part)
       furthest += further;
     else if (product.b.strides[axis] % plane != 0)
       return {};

@@ -9,6 +9,7 @@
 #include <meganeura/graph/attribute.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
@@ -18,19 +19,40 @@
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
+/// The ordinary one that a product of the schedule falls back to where its windows' places are terms.
+[[nodiscard]] constexpr product_schedule without_places(product_schedule s, const matrix_shape& unit) {
+  s.tile_k = unit.k * s.slices, s.taps = s.reach = 0, s.along_terms = false;
+  return s;
+}
+
+namespace detail {
+
+// Groups in workgroup memory of a step of both operands, a term of each element, however they lie.
+[[nodiscard]] constexpr std::uint32_t plain_operands(const product_schedule& s) {
+  const std::uint32_t group = s.is_half() ? 8 : 4, pad = 8 / group;
+  const auto staged = [&](std::uint32_t rows) {
+    return std::max(rows * (s.tile_k / group + pad), s.tile_k * (rows / group + pad));
+  };
+  return staged(s.tile_m) + staged(s.tile_n);
+}
+
+}  // namespace detail
+
 /// Bytes of workgroup memory at most on such units, however the operands lie.
 [[nodiscard]] constexpr std::uint32_t shared_bytes_of(const product_schedule& s, const matrix_shape& unit) {
   const std::uint32_t group = s.is_half() ? 8 : 4, bytes = 2 * group;
-  const auto staged = [&](std::uint32_t rows) {
-    const std::uint32_t pad = 8 / group;
-    return std::max(rows * (s.tile_k / group + pad), s.tile_k * (rows / group + pad)) * s.terms() * bytes;
-  };
-  const std::uint32_t exchange =
+  std::uint32_t exchange =
       s.slices > 1 ? 4 * (s.tile_n + 4) * s.slices * s.tile_m : 4 * (s.subgroup_n + 4) * s.subgroups() * unit.m;
-  // Of windows that share elements: these, and taps of the left operand.
-  const std::uint32_t shared = (s.tile_n + s.reach + s.taps * s.tile_m) * (s.tile_k / group + 8 / group);
-  const std::uint32_t operands =
-      std::max(staged(s.tile_m) + staged(s.tile_n), s.taps > 0 ? shared * s.terms() * bytes : 0);
+  std::uint32_t operands = 0;
+  if (s.along_terms) {  // places of both, and one unit's terms where they do not do; a row of fragments of all taps
+    const std::uint32_t channels = s.tile_n / s.taps;
+    const std::uint32_t shared = s.tile_k * (s.tile_m / group + 2) + (s.tile_k + s.reach) * (channels / group + 2);
+    operands = std::max(shared, detail::plain_operands(without_places(s, unit))) * s.terms() * bytes;
+    exchange = std::max(exchange, 4 * (s.tile_n + 4 * s.taps) * (s.tile_m / s.subgroup_m) * unit.m);
+  } else {  // of windows that share elements: these, and taps of the left operand
+    const std::uint32_t shared = (s.tile_n + s.reach + s.taps * s.tile_m) * (s.tile_k / group + 8 / group);
+    operands = std::max(detail::plain_operands(s), s.taps > 0 ? shared : 0) * s.terms() * bytes;
+  }
   return std::max(operands, exchange) + (s.is_half() ? 0 : 4 * (s.tile_m + s.tile_n) + 16) + (s.parts > 1 ? 16 : 0);
 }
 
@@ -89,6 +111,10 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   const std::uint32_t results = s.subgroup_m * s.subgroup_n * s.subgroups() / threads;
   const std::uint32_t elements = s.is_half() ? 2 : 1;  // of a register
   // Of windows that share elements mostly all taps of what is multiplied by them, 9.
+  if (s.along_terms) {  // and what was seen of two groups of rows and of one of channels
+    const std::uint32_t loaded = s.tile_k * s.tile_m + (s.tile_k + s.reach) * (s.tile_n / s.taps);
+    return results * (s.keeps_low() ? 2 : 1) + loaded / threads + 12;
+  }
   const std::uint32_t rows = s.taps > 0 ? 9 * s.tile_m + s.tile_n + s.reach : s.tile_m + s.tile_n;
   return results * (s.keeps_low() ? 2 : 1) + rows * s.tile_k * s.depth / (threads * elements);
 }
@@ -144,7 +170,7 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
 }  // namespace detail
 
 /// Whether so many workgroups can share k: each has whole steps of it, as many as are on their way at once or more. Of
-/// windows that share elements k are channels.
+/// windows that share elements k are channels; where their places are terms there are no parts.
 [[nodiscard]] constexpr bool shares_terms(const product_schedule& s, std::int64_t k, const device_profile& device) {
   return s.parts == 1 ||
          (device.device_scope && s.parts > 0 && s.tile_k > 0 && fits(s, device) &&
@@ -197,6 +223,36 @@ inline constexpr tile_shape window_shapes[] = {{32, 32, 16, 16, {2}},
                                                {128, 128, 32, 64, {1}, product_arithmetic::rounded},
                                                {128, 128, 64, 32, {1}, product_arithmetic::rounded}};
 
+// Of so many rows and channels of a gradient of windows' filters, whose taps subgroups have, one each.
+struct tap_shape {
+  std::uint32_t tile_m, channels, subgroup_m;
+};
+inline constexpr tap_shape tap_shapes[] = {{32, 32, 32}, {64, 32, 32}, {64, 32, 64}, {64, 64, 32}, {128, 32, 64}};
+
+// Those of windows whose places are terms.
+[[nodiscard]] inline std::vector<product_schedule> tap_schedules(product_arithmetic arithmetic,
+                                                                 const product_extents& p,
+                                                                 const device_profile& device) {
+  std::vector<product_schedule> found;
+  const product_windows& windows = p.windows;
+  const auto taps = static_cast<std::uint32_t>(windows.taps);
+  for (const tap_shape& t : tap_shapes) {
+    if (t.subgroup_m % device.unit.m != 0 || t.channels % device.unit.n != 0 || p.n % (taps * t.channels) != 0)
+      continue;
+    if (arithmetic == product_arithmetic::split && t.subgroup_m * t.channels > largest_split) continue;
+    product_schedule s{arithmetic, t.tile_m, taps * t.channels, 0, t.subgroup_m, t.channels};
+    s.taps = taps, s.reach = static_cast<std::uint32_t>(windows.reach), s.along_terms = true;
+    const bool has_lanes = 4 * s.subgroups() * device.subgroup_size >= std::bit_ceil(std::max(s.tile_m, s.tile_n));
+    for (s.tile_k = 128; has_lanes && s.tile_k >= 16; s.tile_k /= 2) {
+      const std::int64_t terms = windows.images * ceil_div<std::int64_t>(windows.length(), s.tile_k) * s.tile_k;
+      if (s.tile_k % device.unit.k == 0 && fits(s, device) && has_registers(s, device) &&
+          ends_in_time(s, std::max(p.k, terms), device))
+        found.push_back(s);
+    }
+  }
+  return found;
+}
+
 }  // namespace detail
 
 /// Further ones of windows that share what they read.
@@ -205,7 +261,9 @@ inline constexpr tile_shape window_shapes[] = {{32, 32, 16, 16, {2}},
                                                                     const device_profile& device) {
   std::vector<product_schedule> found;
   const product_windows& windows = p.windows;
-  if (windows.is_empty() || p.paired || arithmetic == product_arithmetic::half || p.k % windows.taps != 0) return found;
+  if (windows.is_empty() || p.paired || arithmetic == product_arithmetic::half) return found;
+  if (windows.along_terms) return detail::tap_schedules(arithmetic, p, device);
+  if (p.k % windows.taps != 0) return found;
   const std::int64_t channels = p.k / windows.taps;
   for (const detail::tile_shape& t : detail::window_shapes) {
     if (t.subgroup_m % device.unit.m != 0 || t.subgroup_n % device.unit.n != 0) continue;
@@ -232,6 +290,8 @@ inline constexpr tile_shape window_shapes[] = {{32, 32, 16, 16, {2}},
 [[nodiscard]] constexpr bool shares_terms(const product_schedule& s, const product_extents& p,
                                           const device_profile& device) {
   if (s.taps == 0) return shares_terms(s, p.k, device);
+  if (s.along_terms != p.windows.along_terms) return false;
+  if (s.along_terms) return s.parts == 1;
   return !p.windows.is_empty() && p.k % p.windows.taps == 0 && shares_terms(s, p.k / p.windows.taps, device);
 }
 
@@ -253,11 +313,25 @@ inline constexpr tile_shape window_shapes[] = {{32, 32, 16, 16, {2}},
   return arithmetic == product_arithmetic::half ? device.half : device.rounded;
 }
 
+namespace detail {
+
+// Where windows' places are terms, how much longer than others of a product staging, the work of subgroups of 32 rows
+// and of more, and waiting take: fitted to 386 times of 11 gradients of filters on an H200, of each of which the best
+// is within 1.01 times of what they choose on average (29 November 2026; docs/performance.md).
+struct place_costs {
+  double stage, narrow, wide, wait;
+};
+inline constexpr place_costs rounded_places{2.5, 1.1, 1.0, 2.0}, split_places{2.0, 1.3, 1.6, 0.5};
+inline constexpr double places_once = 3e-6;  // what is expected of others too much, where they are short
+
+}  // namespace detail
+
 /// Rounds of workgroups that share multiprocessors.
 [[nodiscard]] inline kernel_time unit_time(const product_schedule& s, const product_extents& p,
                                            const device_profile& device) {
   const bool split = s.arithmetic == product_arithmetic::split;
   const unit_costs& costs = costs_of(s.arithmetic, device);
+  const detail::place_costs& of_places = split ? detail::split_places : detail::rounded_places;
   const matrix_shape& unit = device.unit;
   const std::uint32_t threads = s.subgroups() * device.subgroup_size;
   const double registers = std::clamp(costs.registers + detail::held(s, threads), 32.0, 255.0);
@@ -271,23 +345,31 @@ inline constexpr tile_shape window_shapes[] = {{32, 32, 16, 16, {2}},
   const double rounds = each > 3 * together ? each / together : std::ceil(each / together);
 
   const std::int64_t k = p.k / s.parts;
-  const auto terms = static_cast<double>(ceil_div<std::int64_t>(k, unit.k) * unit.k);
+  auto terms = static_cast<double>(ceil_div<std::int64_t>(k, unit.k) * unit.k);
   // Of windows that share elements each step has so many taps of tile_k channels.
-  const double taps = s.taps > 0 ? s.taps : 1, all_taps = s.taps > 0 ? static_cast<double>(p.windows.taps) : 1;
-  const auto steps = static_cast<double>(ceil_div<std::int64_t>(k, s.tile_k)) / taps;
+  const double taps = s.has_places() ? s.taps : 1, all_taps = s.has_places() ? static_cast<double>(p.windows.taps) : 1;
+  auto steps = static_cast<double>(ceil_div<std::int64_t>(k, s.tile_k)) / taps;
   // Groups of four that invocations stage, each as many as any.
-  const auto staged = [&](std::uint32_t rows) { return static_cast<double>(ceil_div(rows * s.tile_k / 4, threads)); };
+  const auto groups_of = [&](std::uint32_t elements) { return static_cast<double>(ceil_div(elements / 4, threads)); };
+  const auto staged = [&](std::uint32_t rows) { return groups_of(rows * s.tile_k); };
   const double left = staged(s.tile_m) * taps;
-  const double right = staged(s.tile_n + s.reach) * taps / all_taps;  // once for all taps
-  const double groups = left + (s.taps > 0 ? staged(s.tile_n + s.reach) : right);
+  double right = staged(s.tile_n + s.reach) * taps / all_taps;  // once for all taps
+  double groups = left + (s.taps > 0 ? staged(s.tile_n + s.reach) : right);
   // Single loads of neighbours that are few reach many lines of memory for little (fitted to 440 times of windows of
   // images on an H200, 29 November 2026; docs/performance.md).
   const auto longer = [&](bool is_single, std::uint32_t side) {
     return is_single ? 1.5 + costs.single * std::pow(32.0 / side, 1.5) : 1;
   };
-  const double rows =
+  double rows =
       (left * (s.taps > 0 ? 1.5 : longer(p.single_left, s.tile_m)) + right * longer(p.single_right, s.tile_n)) *
       threads * 4 / s.tile_k;
+  if (s.along_terms) {  // all places of all images, also those between rows, and what all taps see of them
+    steps = static_cast<double>(p.windows.images * ceil_div<std::int64_t>(p.windows.length(), s.tile_k));
+    terms = steps * s.tile_k;
+    right = groups_of((s.tile_k + s.reach) * (s.tile_n / s.taps));
+    groups = left + right;
+    rows = of_places.stage * groups * threads * 4 / s.tile_k;
+  }
   const double results = s.tile_m * s.tile_n;
   const double loaded = results / s.subgroup_m + results / s.subgroup_n;
   const double work = terms * (results * costs.multiply + loaded * costs.load) +
@@ -297,7 +379,8 @@ inline constexpr tile_shape window_shapes[] = {{32, 32, 16, 16, {2}},
   const bool overlaps = split && s.slices == 1 && s.subgroups() == 4 && each <= beside && (p.k <= 256 || p.n <= 64);
   // Windows that share elements, fitted to 1,400 times of 17 convolutions: within 1.1 times the best of each, mostly.
   const double by_tile = split ? (results < 8192 ? 0.82 : 0.95) : s.subgroup_m == unit.m ? 1.15 : 0.95;
-  const double fitted = s.taps == 0 ? 1 : by_tile * (p.single_left ? 0.85 : 1);
+  const double by_rows = s.subgroup_m <= 32 ? of_places.narrow : of_places.wide;
+  const double fitted = s.taps == 0 ? 1 : s.along_terms ? by_rows : by_tile * (p.single_left ? 0.85 : 1);
   const auto shared = [&](double groups_beside) {
     return (overlaps ? 0.75 : 1) * fitted * work * (1 + costs.few * 16 / (s.subgroups() * groups_beside)) +
            results * s.slices * costs.exchange;
@@ -310,8 +393,9 @@ inline constexpr tile_shape window_shapes[] = {{32, 32, 16, 16, {2}},
   const double pair = !p.paired || !split ? 1 : !has_both_sums(s, unit) ? 1.6 : s.subgroup_m == unit.m ? 1.1 : 0.75;
   // Those that share results meet, and the last reads the sums of all.
   const double meeting = s.parts == 1 ? 0 : 1.2e-6 + s.parts * results * 4 / 28e9;
-  return {meeting + pair * (costs.once + code * costs.code +
-                            rounds * (std::ceil(steps / s.depth) * costs.wait + shared(together) * together)),
+  const double once = s.along_terms ? detail::places_once : costs.once + code * costs.code;
+  const double wait = std::ceil(steps / s.depth) * costs.wait * (s.along_terms ? of_places.wait : 1);
+  return {meeting + pair * (once + rounds * (wait + shared(together) * together)),
           static_cast<double>(tiles) / device.compute_units * shared(beside),
           static_cast<double>(tiles) / (device.compute_units * beside)};
 }

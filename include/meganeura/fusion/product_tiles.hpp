@@ -113,14 +113,16 @@ struct product_windows {
   std::int64_t images = 1, height = 1, width = 1, pitch = 1;
   std::int64_t taps = 0, last_taps = 0;  // of a window (0: these are none), and along its last axis
   std::int64_t reach = 0;
+  bool along_terms = false;  // places are terms, channels' taps columns: what a filter's gradient adds up
   [[nodiscard]] constexpr bool is_empty() const { return taps == 0; }
+  [[nodiscard]] constexpr bool are_columns() const { return taps > 0 && !along_terms; }
   /// Of an image, from its first place to its last.
   [[nodiscard]] constexpr std::int64_t length() const { return (height - 1) * pitch + width; }
   friend auto operator<=>(const product_windows&, const product_windows&) = default;
 };
-/// Of the axes of columns and terms, from the outermost; empty where they are no such windows, or reach further than
-/// kernels stage.
-[[nodiscard]] constexpr product_windows windows_of(std::span<const strided_extent> columns,
+/// Of the axes of places and of channels' taps, from the outermost; empty where they are no such windows, or reach
+/// further than kernels stage.
+[[nodiscard]] constexpr product_windows windows_at(std::span<const strided_extent> columns,
                                                    std::span<const strided_extent> terms) {
   constexpr std::int64_t most_reach = 512;
   product_windows found;
@@ -154,6 +156,13 @@ struct product_windows {
   }
   if (axes == 0 || taps == 1 || channels % 16 != 0) return {};
   found.taps = taps;
+  return found;
+}
+/// Of the axes of columns and terms.
+[[nodiscard]] constexpr product_windows windows_of(std::span<const strided_extent> columns,
+                                                   std::span<const strided_extent> terms) {
+  product_windows found = windows_at(columns, terms);
+  if (found.is_empty()) found = windows_at(terms, columns), found.along_terms = !found.is_empty();
   return found;
 }
 
@@ -252,7 +261,7 @@ template <class GroupOf>
 
 /// Workgroups' tiles on matrix units.
 [[nodiscard]] constexpr std::int64_t tiles_of(const product_schedule& s, const product_extents& p) {
-  if (s.taps > 0)
+  if (s.has_places())
     return p.batch * p.windows.images * ceil_div<std::int64_t>(p.m, s.tile_m) *
            ceil_div<std::int64_t>(p.windows.length(), s.tile_n);
   return p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);

@@ -15,11 +15,56 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
+// A sum's axis in so many parts.
+struct axis_parts {
+  int label = -1;
+  std::int64_t parts = 1;
+};
+
+[[nodiscard]] inline int first_of_sum(const contract_loops& product) {
+  int label = 0;
+  while (product.group[label] != 3 || product.extents[label] == 1) ++label;
+  return label;
+}
+
+// Of windows whose places are terms, those of a part of the places along the axis of `label`.
+inline product_windows windows_of_part(product_windows windows, const contract_loops& product, int label,
+                                       std::int64_t parts) {
+  int inner = 0;  // further axes of the sum
+  for (int i = label + 1; i < contract_loops::max_labels; ++i) inner += product.group[i] == 3 && product.extents[i] > 1;
+  const int of_images = windows.height > 1 ? 2 : 1;
+  (inner >= of_images ? windows.images : inner == 1 ? windows.height : windows.width) /= parts;
+  return windows;
+}
+
+// That the right operand is a view of, whose places are terms; empty where it is none of such.
+inline product_windows windows_along_terms(const engine& g, enode_id id, const contract_loops& product) {
+  const class_id operand = g.operand(id, 1);
+  const auto& labels = g.get<contract_attribute>(id);
+  for (const enode_id node : g[operand].nodes) {
+    if (g.node(node).kind != op::view) continue;
+    const auto& view = g.get<view_attribute>(node);
+    strided_extent axes[2][max_rank];
+    std::size_t counts[2]{};
+    for (int label = 0; label < contract_loops::max_labels; ++label) {
+      for (int i = 0; product.group[label] >= 2 && i < g.extents(operand).rank(); ++i) {
+        if (labels.b[i] != label) continue;
+        const int of = product.group[label] - 2;
+        axes[of][counts[of]++] = {g.extents(operand)[i], view.strides[i]};
+      }
+    }
+    const product_windows found = windows_of(std::span(axes[0], counts[0]), std::span(axes[1], counts[1]));
+    if (found.along_terms) return found;
+  }
+  return {};
+}
+
 // How many parts are the quickest to compute, store and read again; each holds at least device_profile::split_terms,
-// their number divides the sum's longest axis, into whole groups of terms that are read together.
-inline std::int64_t best_parts(implementation_pass& pass, const nest& loops, std::int64_t longest, std::int64_t group) {
+// their number divides the sum's axis `longest`, into whole groups of terms that are read together.
+inline std::int64_t best_parts(implementation_pass& pass, const contract_loops& product, int longest,
+                               std::int64_t group) {
   const device_profile& device = pass.device();
-  const product_extents whole = extents_by_group(loops);
+  const product_extents whole = extents_by_group(product.loops);
   const auto results = static_cast<double>(whole.batch * whole.m * whole.n);
   const auto seconds = [&](std::int64_t parts) {
     const double bytes = parts == 1 ? 0 : 2 * 4 * results * static_cast<double>(parts);
@@ -31,9 +76,39 @@ inline std::int64_t best_parts(implementation_pass& pass, const nest& loops, std
   double least = seconds(1);
   const std::int64_t most = std::min(whole.k / device.split_terms, std::int64_t{4} * device.compute_units);
   for (std::int64_t parts = 2; parts <= most; ++parts) {
-    if (longest % (parts * group) != 0 || seconds(parts) >= least) continue;
+    if (product.extents[longest] % (parts * group) != 0 || seconds(parts) >= least) continue;
     least = seconds(parts);
     best = parts;
+  }
+  return best;
+}
+
+// The same of windows whose places are terms: parts of the images or of their rows, where kernels that share elements
+// are quicker with them than any in those of `otherwise`.
+inline axis_parts best_parts_of_places(implementation_pass& pass, const contract_loops& product,
+                                       const product_windows& places, axis_parts otherwise) {
+  const device_profile& device = pass.device();
+  product_extents whole = extents_by_group(product.loops);
+  whole.single_right = true;
+  const auto results = static_cast<double>(whole.batch * whole.m * whole.n);
+  bool shares = false;
+  const auto seconds = [&](int label, std::int64_t parts) {
+    const double bytes = parts == 1 ? 0 : 2 * 4 * results * static_cast<double>(parts);
+    product_extents each = whole;
+    each.batch *= parts, each.k /= parts, each.windows = windows_of_part(places, product, label, parts);
+    const product_choice& choice = pass.best(each);
+    shares = choice.schedule.along_terms;
+    return choice.seconds + bytes / device.bandwidth;
+  };
+  axis_parts best = otherwise;
+  double least = seconds(best.label, best.parts);
+  const std::int64_t most = std::min(4 * whole.k / device.split_terms, std::int64_t{4} * device.compute_units);
+  for (const int label : {first_of_sum(product), otherwise.label}) {
+    for (std::int64_t parts = 1; parts <= most; ++parts) {
+      if (product.extents[label] % parts != 0) continue;
+      const double found = seconds(label, parts);
+      if (shares && found < least) best = {label, parts}, least = found;
+    }
   }
   return best;
 }
@@ -108,19 +183,21 @@ MEGANEURA_INLINE void split_sum::apply(implementation_pass& pass, enode_id id) {
       std::max({g.extents(owner).rank(), g.extents(g.operand(id, 0)).rank(), g.extents(g.operand(id, 1)).rank()});
   if (longest < 0 || most == max_rank) return;
   const std::int64_t extent = product.extents[longest];
-  std::int64_t parts = 1;
+  axis_parts best{longest};
   if (loops.count(1) != 0 && loops.count(2) != 0) {
     const auto& labels = g.get<contract_attribute>(id);
     const bool is_last = labels.a[g.extents(g.operand(id, 0)).rank() - 1] == longest ||
                          labels.b[g.extents(g.operand(id, 1)).rank() - 1] == longest;
-    parts = best_parts(pass, loops, extent, is_last && extent % 4 == 0 ? 4 : 1);
+    best.parts = best_parts(pass, product, longest, is_last && extent % 4 == 0 ? 4 : 1);
+    const product_windows places = windows_along_terms(g, id, product);
+    if (!places.is_empty()) best = best_parts_of_places(pass, product, places, best);
   } else {  // a dot product, or several
     std::int64_t length = 1;
     for (int i = 0; i < loops.space.rank(); ++i) length *= loops.group[i] == 3 ? loops.space[i] : 1;
-    parts = parts_of_rows(g.extents(owner).elements(), length, extent, pass.device());
-    while (extent % parts != 0) --parts;
+    best.parts = parts_of_rows(g.extents(owner).elements(), length, extent, pass.device());
+    while (extent % best.parts != 0) --best.parts;
   }
-  if (parts > 1) add_split(pass, id, longest, parts);
+  if (best.parts > 1) add_split(pass, id, best.label, best.parts);
 }
 
 MEGANEURA_INLINE void split_filter::apply(implementation_pass& pass, enode_id id) {

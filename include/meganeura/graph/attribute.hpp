@@ -196,11 +196,14 @@ enum class product_arithmetic : std::uint8_t {
 /// k is written out. Of `parts` workgroups each adds up an equal part of k for the same results, whole steps of it; the
 /// last of them to arrive adds these up, in their order. Where `taps` is not 0, the right operand are windows that lie
 /// one behind the other (fusion::product_windows): a step is then tile_k channels of all elements that the tile's
-/// windows share, `reach` more than it has columns, and of the left operand so many taps at a time.
+/// windows share, `reach` more than it has columns, and of the left operand so many taps at a time. `along_terms`: the
+/// windows' places are terms instead and their taps columns, of which a tile has all of tile_n / taps channels; a step
+/// is tile_k places, for all taps.
 struct product_schedule {
   product_arithmetic arithmetic = product_arithmetic::fma;
   std::uint32_t tile_m = 0, tile_n = 0, tile_k = 0, subgroup_m = 0, subgroup_n = 0, slices = 1, depth = 1;
   std::uint32_t parts = 1, taps = 0, reach = 0;
+  bool along_terms = false;
 
   [[nodiscard]] constexpr bool is_on_units() const { return arithmetic != product_arithmetic::fma; }
   /// Of f16 in memory.
@@ -222,8 +225,10 @@ struct product_schedule {
     visit("arithmetic", self.arithmetic), visit("tile_m", self.tile_m), visit("tile_n", self.tile_n),
         visit("tile_k", self.tile_k), visit("subgroup_m", self.subgroup_m), visit("subgroup_n", self.subgroup_n),
         visit("slices", self.slices), visit("depth", self.depth), visit("parts", self.parts), visit("taps", self.taps),
-        visit("reach", self.reach);
+        visit("reach", self.reach), visit("along_terms", self.along_terms);
   }
+  /// Whether columns are places of windows that share elements.
+  [[nodiscard]] constexpr bool has_places() const { return taps > 0 && !along_terms; }
   friend bool operator==(const product_schedule&, const product_schedule&) = default;
 };
 /// "split 32x32x128 16x16 slices 4 depth 2 parts 3"; "rounded 64x128x32 32x32 taps 3"; "fma".

@@ -95,6 +95,8 @@ class row_scales {
   /// Whether rows have powers of their own from here on.
   void use_rows(const spirv::boolean& by_row) { by_row_ = by_row; }
   [[nodiscard]] const spirv::boolean& are_by_row() const { return by_row_; }
+  /// What is known of a row: nothing behind clear(), then the largest that it was raised to.
+  [[nodiscard]] spirv::u32 seen(const spirv::u32& row) const { return largest_.load(row); }
   /// A sum of a part of a row.
   void raise(const spirv::u32& row, const spirv::u32& magnitude) {
     static_cast<void>(largest_[row].atomic_max(magnitude));

@@ -5,6 +5,7 @@
 #include <meganeura/fusion/product_schedules.hpp>
 #include <meganeura/kernels/cooperative_operand.hpp>
 #include <meganeura/kernels/matmul_cooperative.hpp>
+#include <meganeura/kernels/shared_places.hpp>
 #include <meganeura/kernels/tensor_access.hpp>
 #include <meganeura/kernels/window_operands.hpp>
 
@@ -40,8 +41,8 @@ class cooperative_product {
       : k_(k),
         problem_(problem),
         windows_(s.taps > 0 ? windows_of(problem) : fusion::product_windows()),
-        read_(s.taps > 0 ? as_places(problem, windows_) : problem),
-        s_(s),
+        read_(s.has_places() ? as_places(problem, windows_) : problem),
+        s_(s.along_terms ? fusion::without_places(s, device.unit) : s),
         device_(device),
         shape_(device.unit),
         unit_(k, device),
@@ -49,12 +50,15 @@ class cooperative_product {
         m_count_(plan_operand(read_, true).row_count),
         n_count_(plan_operand(read_, false).row_count),
         k_count_(plan_operand(read_, true).k_count),
-        left_(k, plan_operand(read_, true), "a", s.tile_m, s, device, problem.parameters.a),
-        rights_(bind_rights(k, read_, s, device)),
+        left_(k, plan_operand(read_, true), "a", s.tile_m, s_, device, problem.parameters.a),
+        rights_(bind_rights(k, read_, s_, device)),
         programs_(bind_programs(problem, k)),
-        shared_(s.taps > 0 ? std::optional(shared_windows(k, read_, windows_, s)) : std::nullopt),
-        staged_(k.shared<Element>(std::max({left_.staged_size() + sums() * rights_[0].staged_size(),
-                                            exchange_size(s, wide, shape_), shared_ ? shared_->staged_size() : 0}))) {
+        shared_(s.has_places() ? std::optional(shared_windows(k, read_, windows_, s)) : std::nullopt),
+        places_(s.along_terms ? std::optional(shared_places(k, read_, windows_, s, device)) : std::nullopt),
+        staged_(k.shared<Element>(
+            std::max({left_.staged_size() + sums() * rights_[0].staged_size(), exchange_size(s_, wide, shape_),
+                      shared_ ? shared_->staged_size() : 0, places_ ? places_->staged_size() : 0,
+                      places_ ? band_of_taps() * s.tile_m / s.subgroup_m * shape_.m / wide : 0}))) {
     if (device.subgroup_shuffle && device.subgroup_arithmetic) k.require_subgroup_size(device.subgroup_size);
     for (auto& right : rights_) {
       if (problem.prepared != 0) right.read_prepared(k.storage_buffer<spirv::u32>("prepared"));
@@ -95,7 +99,8 @@ class cooperative_product {
     left_.begin(staged_, 0, batch_, first_m_);
     for (std::uint32_t side = 0; side < sums(); ++side)
       rights_[side].begin(staged_, left_.staged_size() + side * rights_[side].staged_size(), batch_, first_n_);
-    if (s_.taps > 0) begin_windows();
+    if (shared_) begin_windows();
+    if (places_) begin_places();
     left_.place();
     for (auto& right : rights_) right.place();
     const std::uint32_t across = s_.tile_n / s_.subgroup_n, down = s_.tile_m / s_.subgroup_m;
@@ -119,27 +124,38 @@ class cooperative_product {
       return store();
     }
     left_.fetch_sample(term(0), k_length());
-    if (s_.taps == 0) {
+    if (!shared_) {
       for (auto& right : rights_) right.fetch_sample(term(0), k_length());
     }
     scales_->begin();
-    if (s_.taps > 0) {
+    if (shared_) {
       fetch_windows();
+    } else if (places_) {
+      places_->fetch(0u);
     } else {
       if (device_.matrix_units == matrix_units::emulated) return emit_in_turns();
       fetch_first();
     }
     guess_scales();
-    if (s_.taps > 0)
+    if (shared_)
       add_up_windows();
+    else if (places_)
+      add_up_places();
     else
       add_up(s_.depth > 1);
     // Drivers of graphics processors do worse where sums that are computed in two places are stored in one.
     k_.if_(
-        scales_->fit(), [&] { finish_statistics(), store(); },
+        scales_->fit(),
+        [&] {
+          finish_statistics();
+          if (places_)
+            store_taps();
+          else
+            store();
+        },
         [&] {
           is_seldom_ = true;
-          if (s_.taps > 0) see_rows();
+          if (shared_ || places_) see_rows();
           find_rows();
           fetch(0, 0, ends(0));
           clear_sums();
@@ -191,7 +207,7 @@ class cooperative_product {
   // All stores are as wide.
   [[nodiscard]] static matmul_result result_of(const matmul_problem& problem, const product_schedule& s) {
     matmul_result plan = plan_result(problem);
-    if (s.taps > 0) plan.width = 1;  // of places that are neighbours, results need not be
+    if (s.has_places()) plan.width = 1;  // of places that are neighbours, results need not be
     for (const matmul_problem::store& each : problem.stores) {
       if (each.distance % plan.width != 0) plan.width = 1;
     }
@@ -369,6 +385,65 @@ class cooperative_product {
     add_low();
   }
 
+  // Windows whose places are terms: columns are channels of the first tap, of the second, ..., until they are stored.
+  void begin_places() {
+    if constexpr (!cooperative_operand<Element>::from_half) {
+      places_->begin(staged_, left_.numbers(), rights_[0].numbers(), left_.base(), rights_[0].base(), first_m_,
+                     first_n_);
+      if (problem_.border.is_empty()) return;
+      rights_[0].read_with([this](const spirv::u32& row, const spirv::u32& at) {
+        const matmul_operand plan = plan_operand(read_, false);
+        return places_->element(rights_[0].base() + offset_of(plan.rows, row) + offset_of(plan.k, at));
+      });
+    }
+  }
+  void add_up_places() {
+    places_->use(scales_->guessed(0), scales_->guessed(s_.tile_m), scales_->zero());
+    adds_places_ = true;
+    k_.for_(
+        0, places_->steps(), 1,
+        [&](const spirv::u32& step) {
+          places_->stage();
+          const spirv::u32 next = step + 1u;
+          k_.if_(next < places_->steps(), [&] { places_->fetch(next); });
+          k_.barrier();
+          multiply_staged(places_->step_terms());
+          k_.barrier();
+        },
+        spirv::unrolling::keep, places_->steps());
+    adds_places_ = false;
+    places_->look(*scales_, s_.tile_m);
+    k_.barrier();
+    add_low();
+  }
+  // Floats of a row that passes through workgroup memory, each tap's behind 16 bytes of padding.
+  [[nodiscard]] std::uint32_t band_of_taps() const { return s_.tile_n / s_.subgroup_n * (s_.subgroup_n + 4); }
+  // A row of all subgroups' fragments at a time, as its results lie: the taps of a channel, then those of the next.
+  void store_taps() {
+    const std::uint32_t across = s_.tile_n / s_.subgroup_n, down = s_.tile_m / s_.subgroup_m, band = band_of_taps();
+    const spirv::u32 place = unit_.subgroup();
+    const spirv::u32 first = place / across * shape_.m * band + place % across * (s_.subgroup_n + 4);
+    for (std::uint32_t i = 0; i < rows(); ++i) {
+      for (std::uint32_t j = 0; j < columns(); ++j)
+        unit_.store(main_[i * columns() + j], staged_, first / wide + j * shape_.n / wide, band / wide);
+      k_.barrier();
+      share_out(
+          down * shape_.m, s_.tile_n, k_.local_index(), k_.local_size()[0], 4, 0, 0,
+          [&](result_group& group, const spirv::u32& row, const spirv::u32& column) {
+            group.m = row / shape_.m * s_.subgroup_m + (row % shape_.m + i * shape_.m);
+            std::vector<spirv::f32> found;
+            for (std::uint32_t n = 0; n < plan_.width; ++n) {
+              const spirv::u32 of = column + n, at = of % across * (s_.subgroup_n + 4) + of / across;
+              found.push_back(exchanged(row * (band / wide), at, 1)[0]);
+            }
+            group.sums.push_back(std::move(found));
+            unscale(group);
+          },
+          [&](std::vector<result_group>& groups) { store_results(groups); });
+      k_.barrier();
+    }
+  }
+
   // Of a loop, which drivers write out if they know it: what seldom runs is not to be.
   [[nodiscard]] spirv::u32 end(std::uint32_t count) const {
     return is_seldom_ ? scales_->unknown(count) : spirv::u32(count);
@@ -450,6 +525,12 @@ class cooperative_product {
   }
   [[nodiscard]] operand load(const cooperative_operand<Element>& from, std::uint32_t term, const spirv::u32& row,
                              const spirv::u32& kk, spirv::matrix_use use) const {
+    if (adds_places_) {
+      return unit_.load(
+          staged_,
+          use == spirv::matrix_use::a ? places_->left_fragment(term, row, kk) : places_->right_fragment(term, row, kk),
+          use);
+    }
     if (tap_) {
       return unit_.load(staged_,
                         use == spirv::matrix_use::a ? shared_->left_fragment(term, tap_->left, row, kk)
@@ -549,7 +630,7 @@ class cooperative_product {
         const spirv::u32 at = is_whole ? place : min(place, spirv::u32(count - 1));
         spirv::u32 row = at / a_row, column = at % a_row * width;
         // The same column all the time, which drivers do not find out.
-        if (s_.taps > 0 && is_whole && workers % a_row == 0)
+        if (shared_ && is_whole && workers % a_row == 0)
           row = worker / a_row + (first / a_row + i * (workers / a_row)), column = worker % a_row * width;
         groups.push_back({m + row, n + column, is_whole ? spirv::boolean(true) : place < count, {}});
         find(groups.back(), row, column);
@@ -651,7 +732,7 @@ class cooperative_product {
   // The sums of all parts, in their order.
   void store_meeting() {
     share_out(
-        s_.tile_m, side_n(), k_.local_index(), k_.local_size()[0], s_.taps > 0 ? 8 : 4, 0, 0,
+        s_.tile_m, side_n(), k_.local_index(), k_.local_size()[0], shared_ ? 8 : 4, 0, 0,
         [&](result_group& group, const spirv::u32&, const spirv::u32&) {
           for (std::uint32_t side = 0; side < sums(); ++side) {
             const spirv::u32 first = slab_ + place_in_slab(group, side);
@@ -678,7 +759,7 @@ class cooperative_product {
       spirv::u32 m = first_m_ + group.m, n = first_n_ + group.n, batch = batch_;
       if (m_ends) group.is_one = group.is_one && m < m_count_, m = min(m, spirv::u32(m_count_ - 1));
       if (n_ends) group.is_one = group.is_one && n < n_count_, n = min(n, spirv::u32(n_count_ - width));
-      if (s_.taps > 0) find_window(group, batch, n);
+      if (shared_) find_window(group, batch, n);
       offsets.push_back(offset_of(plan_.batch, batch) + offset_of(plan_.m, m) + offset_of(plan_.n, n) +
                         problem_.offset_out);
       matmul_point at{batch, m, n, offsets.back()};
@@ -767,6 +848,8 @@ class cooperative_product {
   std::optional<spirv::memory<spirv::f32>> partial_;   // sums of all parts and tiles
   std::optional<spirv::memory<spirv::u32>> arrivals_;  // of each tile
   std::optional<shared_windows> shared_;
+  std::optional<shared_places> places_;
+  bool adds_places_ = false;       // what is multiplied
   std::optional<staged_tap> tap_;  // that is multiplied
   spirv::memory<Element> staged_;
   std::optional<row_scales> scales_;
@@ -833,19 +916,31 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
   }
   const fusion::product_windows windows = windows_of(problem);
   const auto terms = static_cast<std::int64_t>(extent_of(problem.k));
-  if (s.taps > 0) {
-    const std::int64_t channels = windows.is_empty() ? 0 : terms / windows.taps;
-    const bool fits = !windows.is_empty() && (s.taps == windows.taps || s.taps == windows.last_taps) &&
+  if (s.along_terms) {
+    const bool fits = windows.along_terms && s.taps == windows.taps && s.reach == windows.reach && s.slices == 1 &&
+                      s.tile_n == s.taps * s.subgroup_n && extent_of(problem.n) % s.tile_n == 0 && s.depth == 1 &&
+                      s.is_scaled() && s.parts == 1;
+    if (!fits || problem.offset_second || problem.has_prologue || problem.prepared != 0) {
+      fail(error_category::invalid_argument,
+           "matmul schedule '{}': of f32 windows whose places are terms a tile has all taps of so many channels as "
+           "divide all of them, each subgroup one, and there are no parts; here are {} windows of {} taps, which reach "
+           "{}",
+           to_string(s), windows.along_terms ? "such" : "no", windows.taps, windows.reach);
+    }
+  } else if (s.taps > 0) {
+    const std::int64_t channels = windows.are_columns() ? terms / windows.taps : 0;
+    const bool fits = windows.are_columns() && (s.taps == windows.taps || s.taps == windows.last_taps) &&
                       s.reach == windows.reach && channels % s.tile_k == 0 && s.depth == 1 && s.is_scaled();
     if (!fits || problem.offset_second || problem.has_prologue || problem.prepared != 0) {
       fail(error_category::invalid_argument,
            "matmul schedule '{}': of f32 windows that share elements a step has all taps or those of the last axis of "
            "so many channels as divide all of them; here are {} windows of {} and {} taps of {} channels, which reach "
            "{}",
-           to_string(s), windows.is_empty() ? "no" : "such", windows.taps, windows.last_taps, channels, windows.reach);
+           to_string(s), windows.are_columns() ? "such" : "no", windows.taps, windows.last_taps, channels,
+           windows.reach);
     }
   }
-  if (!fusion::shares_terms(s, s.taps > 0 ? terms / windows.taps : terms, device)) {
+  if (!fusion::shares_terms(s, s.has_places() ? terms / windows.taps : terms, device)) {
     fail(error_category::invalid_argument,
          "matmul schedule '{}': each part has whole steps of the {} terms of k, and those on their way at once; the "
          "device counts "

@@ -199,7 +199,8 @@ MEGANEURA_INLINE void save_tuned(const fusion::tuned_products& products, const s
                     w.pitch,
                     w.taps,
                     w.last_taps,
-                    w.reach});
+                    w.reach,
+                    w.along_terms ? 1u : 0u});
   });
   detail::write_measured(path, detail::tuned_origin(on), "products", rows);
 } catch (...) {
@@ -223,7 +224,7 @@ MEGANEURA_INLINE std::shared_ptr<const fusion::tuned_products> load_tuned(const 
   if (!rows.is_array()) damaged("no list of them");
   try {
     for (const nlohmann::json& row : rows) {
-      if (!row.is_array() || row.size() != 25) damaged("a row of another length");
+      if (!row.is_array() || row.size() != 26) damaged("a row of another length");
       const auto number = [&](std::size_t at) {
         if (!row[at].is_number_unsigned() || row[at].get<std::uint64_t>() > 0x7fffffffu) damaged("a size that is none");
         return row[at].get<std::int64_t>();
@@ -236,11 +237,11 @@ MEGANEURA_INLINE std::shared_ptr<const fusion::tuned_products> load_tuned(const 
       const auto* arithmetic = std::ranges::find(all, word(5), detail::name_of);
       if (wanted == std::ssize(detail::precision_names) || arithmetic == std::end(all)) damaged("an unknown word");
       const fusion::product_windows windows{number(18), number(19), number(20), number(21),
-                                            number(22), number(23), number(24)};
+                                            number(22), number(23), number(24), number(25) != 0};
       found->set({number(1), number(2), number(3), number(4), false, number(16) != 0, number(17) != 0, windows},
                  static_cast<precision>(wanted),
                  {*arithmetic, size(6), size(7), size(8), size(9), size(10), size(11), size(12), size(13), size(14),
-                  size(15)});
+                  size(15), windows.along_terms && size(14) > 0});
     }
   } catch (const nlohmann::json::exception&) {
     damaged("other rows");
