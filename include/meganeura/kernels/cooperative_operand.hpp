@@ -43,11 +43,12 @@ struct staged_shape {
 /// multiplied by a power of two while they are staged, and the sums by the inverse of both. At first all rows of the
 /// tile have one, told by a few elements: it brings the largest of these to [2^4, 2^5). What an invocation stages of a
 /// row at once, in one step, is added up without signs; where the largest such sum, of a row that neighbouring lanes
-/// share of theirs, is not below 2^15, or not 0 and its elements are below 2^-12 on average, the workgroup begins again
-/// with a power for each row, which brings the largest sum of all invocations to [2^14, 2^15). So what two terms lose
-/// of an element is at most 2^-24 of the largest of its row, and mostly below 2^-38, and one term keeps 11 bits down to
-/// 2^-2 of it, mostly to 2^-16. Powers of rows end at 2^126, with which what is below 2^-110 fits; rows with infinities
-/// or NaN have none. Of rows that come prepared (prepare_attribute) the powers are known, each from the first pass on.
+/// share of theirs, or scattered ones (has_scattered_rows) of all, is not below 2^15, or not 0 and its elements are
+/// below 2^-12 on average, the workgroup begins again with a power for each row, which brings the largest sum of all
+/// invocations to [2^14, 2^15). So what two terms lose of an element is at most 2^-24 of the largest of its row, and
+/// mostly below 2^-38, and one term keeps 11 bits down to 2^-2 of it, mostly to 2^-16. Powers of rows end at 2^126,
+/// with which what is below 2^-110 fits; rows with infinities or NaN have none. Of rows that come prepared
+/// (prepare_attribute) the powers are known, each from the first pass on.
 class row_scales {
  public:
   row_scales(spirv::kernel& k, std::uint32_t rows) : k_(k), largest_(k.shared<spirv::u32>(rows + 4)), rows_(rows) {}
@@ -95,6 +96,10 @@ class row_scales {
   /// Whether rows have powers of their own from here on.
   void use_rows(const spirv::boolean& by_row) { by_row_ = by_row; }
   [[nodiscard]] const spirv::boolean& are_by_row() const { return by_row_; }
+  /// Nothing is known of so many rows from `from` on: every invocation.
+  void forget(std::uint32_t from, std::uint32_t rows) const {
+    for_each_below(k_, k_.local_index(), rows, [&](const spirv::u32& row) { largest_[row + from] = spirv::u32(0); });
+  }
   /// What is known of a row: nothing behind clear(), then the largest that it was raised to.
   [[nodiscard]] spirv::u32 seen(const spirv::u32& row) const { return largest_.load(row); }
   /// A sum of a part of a row.
@@ -349,20 +354,34 @@ class cooperative_operand {
           for (const auto& each : factors_) each.store(scales_->guessed(scales_at_));
         });
   }
+  /// Of rows that lie in no groups of four many invocations have elements, some of them next to none: what one saw of a
+  /// sparse row tells nothing.
+  [[nodiscard]] bool has_scattered_rows() const { return !is_prepared() && !by_rows_ && !grouped_; }
+  /// Where they are: nothing was seen of them, a barrier before look_at_rows().
+  void forget_rows() const { scales_->forget(scales_at_, tile_rows_); }
+  /// And behind a barrier behind that.
+  void judge_rows() const {
+    for_each_below(k_, k_.local_index(), tile_rows_, [&](const spirv::u32& row) {
+      const spirv::var<spirv::u32> seen = k_.variable<spirv::u32>();
+      seen = scales_->seen(row + scales_at_);
+      k_.if_(!scales_->fits(scales_at_, {seen}, elements_of_row()), [&] { scales_->note_misfit(); });
+    });
+  }
+
   /// Behind all that is staged; behind a barrier behind this all know whether factors do that were guessed.
   void look_at_rows() const {
+    if (has_scattered_rows()) return tell_rows();
     if (is_prepared()) {
       return for_each_below(k_, k_.local_index(), tile_rows_, [&](const spirv::u32& row) {
         k_.if_(scales_->has_none(row + scales_at_), [&] { scales_->note_misfit(); });
       });
     }
-    const std::size_t elements = pieces_.size() / row_groups() * (plan_.along_k ? unit : 1);
     // A row is as large as what any of the lanes that share it saw: of sparse ones some saw next to nothing.
     for (std::uint32_t mask = 1; by_rows_ && mask < lanes_; mask *= 2) {
       for (const auto& each : seen_)
         each.store(max(each.load(), k_.subgroup_shuffle_xor(each.load(), spirv::u32(mask))));
     }
-    k_.if_(!scales_->fits(scales_at_, seen_, static_cast<std::uint32_t>(elements)), [&] { scales_->note_misfit(); });
+    k_.if_(!scales_->fits(scales_at_, seen_, elements_of_row()), [&] { scales_->note_misfit(); });
   }
   /// Tells of each row what was seen.
   void tell_rows() const {
@@ -599,6 +618,10 @@ class cooperative_operand {
     return !plan_.along_k && pieces_are_below() ? 1 : pieces_.size();
   }
   [[nodiscard]] std::size_t rows_a_group() const { return plan_.along_k ? 1 : unit; }
+  // That an invocation stages at once.
+  [[nodiscard]] std::uint32_t elements_of_row() const {
+    return static_cast<std::uint32_t>(pieces_.size() / row_groups() * (plan_.along_k ? unit : 1));
+  }
   // Where number `i` of all these rows is among those that have factors.
   [[nodiscard]] spirv::u32 row_of(std::size_t i) const {
     const std::size_t group = i / rows_a_group();

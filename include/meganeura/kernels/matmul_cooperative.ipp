@@ -264,6 +264,7 @@ class cooperative_product {
   void guess_scales() {
     left_.guess(*scales_, 0);
     for_rights([&](auto& right, std::uint32_t at) { right.guess(*scales_, at); });
+    for_scattered([](const auto& operand) { operand.forget_rows(); });
   }
   // Stages everything, so that it is seen, for what staged other rows.
   void see_rows() {
@@ -452,6 +453,17 @@ class cooperative_product {
   void look_at_rows() const {
     left_.look_at_rows();
     for (const auto& right : rights_) right.look_at_rows();
+    bool meet = false;
+    for_scattered([&](const auto&) { meet = true; });
+    if (meet) k_.barrier();
+    for_scattered([](const auto& operand) { operand.judge_rows(); });
+  }
+  template <class Function>
+  void for_scattered(const Function& f) const {
+    if (left_.has_scattered_rows()) f(left_);
+    for (const auto& right : rights_) {
+      if (right.has_scattered_rows()) f(right);
+    }
   }
   void stage(std::uint32_t step, const spirv::u32& at, bool ends) {
     left_.stage(step, term(at), ends);
