@@ -64887,7 +64887,7 @@ class cooperative_product {
   void guess_scales() {
     left_.guess(*scales_, 0);
     for_rights([&](auto& right, std::uint32_t at) { right.guess(*scales_, at); });
-    for_scattered([](const auto& operand) { operand.forget_rows(); });
+    for_scattered([](const auto& each) { each.forget_rows(); });
   }
   // Stages everything, so that it is seen, for what staged other rows.
   void see_rows() {
@@ -65079,7 +65079,7 @@ class cooperative_product {
     bool meet = false;
     for_scattered([&](const auto&) { meet = true; });
     if (meet) k_.barrier();
-    for_scattered([](const auto& operand) { operand.judge_rows(); });
+    for_scattered([](const auto& each) { each.judge_rows(); });
   }
   template <class Function>
   void for_scattered(const Function& f) const {
