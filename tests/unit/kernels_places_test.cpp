@@ -98,11 +98,11 @@ fusion::product_extents extents_of(const places& of) {
   return found;
 }
 
-// Of so many channels a tile, multiples of a unit's.
+// Of so many channels a tile.
 product_schedule with(product_arithmetic arithmetic, const places& of, std::uint32_t steps = 1,
-                      std::uint32_t channels = 2) {
+                      std::uint32_t channels = 16) {
   const auto [m, n, k] = units().unit;
-  product_schedule s{arithmetic, 2 * m, of.taps() * channels * n, steps * k, m, channels * n};
+  product_schedule s{arithmetic, 2 * m, of.taps() * channels, steps * k, m, channels};
   s.taps = of.taps(), s.reach = static_cast<std::uint32_t>(extents_of(of).windows.reach), s.along_terms = true;
   return s;
 }
@@ -163,7 +163,7 @@ TEST(kernels_places, are_staged_once_for_all_taps) {
   const places squares = filled({.images = 3, .channels = 32, .filters = 37, .height = 5, .width = 11});
   expect_right(squares, with(rounded, squares));
   expect_right(squares, with(split, squares, 2));
-  expect_right(squares, with(rounded, squares, 4, 4));
+  expect_right(squares, with(rounded, squares, 4, 32));
 }
 
 TEST(kernels_places, may_be_of_groups_dilated_or_of_one_row) {
@@ -272,7 +272,7 @@ TEST(kernels_places, schedules_that_do_not_fit_are_refused) {
   refused(s);
   s = with(rounded, of), s.subgroup_n /= 2;
   refused(s);
-  refused(with(rounded, of, 1, 4));  // channels that do not divide all
+  refused(with(rounded, of, 1, 32));  // channels that do not divide all
 }
 
 TEST(kernels_places, are_found_by_their_strides) {
