@@ -78,7 +78,8 @@ class disturbance {
         } else {
           move_sum(element, value.type, magnitude, false, key);
         }
-        const double off = n.kind == op::contract ? oracle::unit_error(products_) * magnitude : 0;
+        const bool multiplies = n.kind == op::contract || n.kind == op::convolution;  // on units, if that is quicker
+        const double off = multiplies ? oracle::unit_error(products_) * magnitude : 0;
         if (off > 0 && std::isfinite(off)) move(element, off, key >> 7);
         if (!open.empty() && open[i] && (key >> 5 & 1)) element = NAN;
       }
