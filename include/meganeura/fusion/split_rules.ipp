@@ -59,26 +59,29 @@ inline product_windows windows_along_terms(const engine& g, enode_id id, const c
   return {};
 }
 
-// How many parts are the quickest to compute, store and read again; each holds at least device_profile::split_terms,
-// their number divides the sum's axis `longest`, into whole groups of terms that are read together.
+// A product's schedule where its sum is in so many parts, and the time with storing and reading these.
+inline product_choice best_in_parts(implementation_pass& pass, product_extents product, std::int64_t parts) {
+  const auto results = static_cast<double>(product.batch * product.m * product.n);
+  const double bytes = parts == 1 ? 0 : 2 * 4 * results * static_cast<double>(parts);
+  product.batch *= parts, product.k /= parts;
+  product_choice found = pass.best(product);
+  found.seconds += bytes / pass.device().bandwidth;
+  return found;
+}
+
+// How many parts are the quickest; each holds at least device_profile::split_terms, their number divides the sum's
+// axis `longest`, into whole groups of terms that are read together.
 inline std::int64_t best_parts(implementation_pass& pass, const contract_loops& product, int longest,
                                std::int64_t group) {
   const device_profile& device = pass.device();
   const product_extents whole = extents_by_group(product.loops);
-  const auto results = static_cast<double>(whole.batch * whole.m * whole.n);
-  const auto seconds = [&](std::int64_t parts) {
-    const double bytes = parts == 1 ? 0 : 2 * 4 * results * static_cast<double>(parts);
-    product_extents each = whole;
-    each.batch *= parts, each.k /= parts;
-    return pass.best(each).seconds + bytes / device.bandwidth;
-  };
   std::int64_t best = 1;
-  double least = seconds(1);
+  double least = best_in_parts(pass, whole, 1).seconds;
   const std::int64_t most = std::min(whole.k / device.split_terms, std::int64_t{4} * device.compute_units);
   for (std::int64_t parts = 2; parts <= most; ++parts) {
-    if (product.extents[longest] % (parts * group) != 0 || seconds(parts) >= least) continue;
-    least = seconds(parts);
-    best = parts;
+    if (product.extents[longest] % (parts * group) != 0) continue;
+    const double seconds = best_in_parts(pass, whole, parts).seconds;
+    if (seconds < least) least = seconds, best = parts;
   }
   return best;
 }
@@ -90,24 +93,18 @@ inline axis_parts best_parts_of_places(implementation_pass& pass, const contract
   const device_profile& device = pass.device();
   product_extents whole = extents_by_group(product.loops);
   whole.single_right = true;
-  const auto results = static_cast<double>(whole.batch * whole.m * whole.n);
-  bool shares = false;
-  const auto seconds = [&](int label, std::int64_t parts) {
-    const double bytes = parts == 1 ? 0 : 2 * 4 * results * static_cast<double>(parts);
-    product_extents each = whole;
-    each.batch *= parts, each.k /= parts, each.windows = windows_of_part(places, product, label, parts);
-    const product_choice& choice = pass.best(each);
-    shares = choice.schedule.along_terms;
-    return choice.seconds + bytes / device.bandwidth;
+  const auto in_parts = [&](int label, std::int64_t parts) {
+    whole.windows = windows_of_part(places, product, label, parts);
+    return best_in_parts(pass, whole, parts);
   };
   axis_parts best = otherwise;
-  double least = seconds(best.label, best.parts);
+  double least = in_parts(best.label, best.parts).seconds;
   const std::int64_t most = std::min(4 * whole.k / device.split_terms, std::int64_t{4} * device.compute_units);
   for (const int label : {first_of_sum(product), otherwise.label}) {
     for (std::int64_t parts = 1; parts <= most; ++parts) {
       if (product.extents[label] % parts != 0) continue;
-      const double found = seconds(label, parts);
-      if (shares && found < least) best = {label, parts}, least = found;
+      const product_choice found = in_parts(label, parts);
+      if (found.schedule.along_terms && found.seconds < least) best = {label, parts}, least = found.seconds;
     }
   }
   return best;
