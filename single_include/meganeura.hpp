@@ -27677,10 +27677,10 @@ struct strided_extent {
 };
 
 /// Windows of images with a stride of 1, as a product's right operand: its terms are channels' taps, its columns places
-/// of windows, of which those of an image lie in rows `pitch` elements apart. The same tap of neighbouring windows are
-/// neighbours, also from one row to the next, if one counts what lies between rows as windows, too, whose results
-/// nobody wants. So the windows of a tile share one run of elements of a channel, `reach` more than the tile has
-/// places.
+/// (or, `along_terms`, the other way round) of windows, of which those of an image lie in rows `pitch` elements apart.
+/// The same tap of neighbouring windows are neighbours, also from one row to the next, if one counts what lies between
+/// rows as windows, too, whose results nobody wants. So the windows of a tile share one run of elements of a channel,
+/// `reach` more than the tile has places.
 struct product_windows {
   std::int64_t images = 1, height = 1, width = 1, pitch = 1;
   std::int64_t taps = 0, last_taps = 0;  // of a window (0: these are none), and along its last axis
@@ -31906,11 +31906,11 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
 [[nodiscard]] inline std::uint32_t held(const product_schedule& s, std::uint32_t threads) {
   const std::uint32_t results = s.subgroup_m * s.subgroup_n * s.subgroups() / threads;
   const std::uint32_t elements = s.is_half() ? 2 : 1;  // of a register
-  // Of windows that share elements mostly all taps of what is multiplied by them, 9.
-  if (s.along_terms) {  // and what was seen of two groups of rows and of one of channels
+  if (s.along_terms) {  // and what was seen of two groups of rows and of one of channels, as of 3 x 3 taps
     const std::uint32_t loaded = s.tile_k * s.tile_m + (s.tile_k + s.reach) * (s.tile_n / s.taps);
     return results * (s.keeps_low() ? 2 : 1) + loaded / threads + 12;
   }
+  // Of windows that share elements mostly all taps of what is multiplied by them, 9.
   const std::uint32_t rows = s.taps > 0 ? 9 * s.tile_m + s.tile_n + s.reach : s.tile_m + s.tile_n;
   return results * (s.keeps_low() ? 2 : 1) + rows * s.tile_k * s.depth / (threads * elements);
 }
@@ -63628,7 +63628,8 @@ class cooperative_operand {
     });
   }
 
-  /// Behind all that is staged; behind a barrier behind this all know whether factors do that were guessed.
+  /// Behind all that is staged; behind a barrier behind this, and of scattered rows behind judge_rows(), all know
+  /// whether factors do that were guessed.
   void look_at_rows() const {
     if (has_scattered_rows()) return tell_rows();
     if (is_prepared()) {
@@ -64049,9 +64050,9 @@ class cooperative_operand {
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
 /// Of each image, step by step, a run of places of the tile's rows and of its channels, both as lines of
-/// workgroup memory, a place each: where tap t of the windows finds theirs is shift(t) lines below. Between the rows of
-/// an image there are places without windows, whose elements of the left operand are zeros. All have the powers of two
-/// that were guessed (row_scales); what does not fit is noted and computed otherwise.
+/// workgroup memory, a place each: what a tap of the windows sees lies so many lines below as it lies elements behind
+/// the first. Between the rows of an image there are places without windows, whose elements of the left operand are
+/// zeros. All have the powers of two that were guessed (row_scales); what does not fit is noted and computed otherwise.
 class shared_places {
  public:
   static constexpr std::uint32_t unit = 4;
@@ -64134,7 +64135,8 @@ class shared_places {
     stage(left_side_, left_factor_, s_.tile_k * stride(s_.tile_m));
     stage(right_side_, right_factor_, right_lines() * stride(channels_));
   }
-  /// Behind all that is staged and a barrier; behind a barrier behind this all know whether the powers do.
+  /// Behind all that is staged and a barrier; behind a barrier behind this all know whether the powers do, of each row
+  /// by its largest element.
   void look(row_scales& scales, std::uint32_t right_from) const {
     scales.clear();
     k_.barrier();

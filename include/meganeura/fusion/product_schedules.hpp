@@ -110,11 +110,11 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
 [[nodiscard]] inline std::uint32_t held(const product_schedule& s, std::uint32_t threads) {
   const std::uint32_t results = s.subgroup_m * s.subgroup_n * s.subgroups() / threads;
   const std::uint32_t elements = s.is_half() ? 2 : 1;  // of a register
-  // Of windows that share elements mostly all taps of what is multiplied by them, 9.
-  if (s.along_terms) {  // and what was seen of two groups of rows and of one of channels
+  if (s.along_terms) {  // and what was seen of two groups of rows and of one of channels, as of 3 x 3 taps
     const std::uint32_t loaded = s.tile_k * s.tile_m + (s.tile_k + s.reach) * (s.tile_n / s.taps);
     return results * (s.keeps_low() ? 2 : 1) + loaded / threads + 12;
   }
+  // Of windows that share elements mostly all taps of what is multiplied by them, 9.
   const std::uint32_t rows = s.taps > 0 ? 9 * s.tile_m + s.tile_n + s.reach : s.tile_m + s.tile_n;
   return results * (s.keeps_low() ? 2 : 1) + rows * s.tile_k * s.depth / (threads * elements);
 }

@@ -105,10 +105,10 @@ struct strided_extent {
 };
 
 /// Windows of images with a stride of 1, as a product's right operand: its terms are channels' taps, its columns places
-/// of windows, of which those of an image lie in rows `pitch` elements apart. The same tap of neighbouring windows are
-/// neighbours, also from one row to the next, if one counts what lies between rows as windows, too, whose results
-/// nobody wants. So the windows of a tile share one run of elements of a channel, `reach` more than the tile has
-/// places.
+/// (or, `along_terms`, the other way round) of windows, of which those of an image lie in rows `pitch` elements apart.
+/// The same tap of neighbouring windows are neighbours, also from one row to the next, if one counts what lies between
+/// rows as windows, too, whose results nobody wants. So the windows of a tile share one run of elements of a channel,
+/// `reach` more than the tile has places.
 struct product_windows {
   std::int64_t images = 1, height = 1, width = 1, pitch = 1;
   std::int64_t taps = 0, last_taps = 0;  // of a window (0: these are none), and along its last axis

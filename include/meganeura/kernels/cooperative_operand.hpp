@@ -368,7 +368,8 @@ class cooperative_operand {
     });
   }
 
-  /// Behind all that is staged; behind a barrier behind this all know whether factors do that were guessed.
+  /// Behind all that is staged; behind a barrier behind this, and of scattered rows behind judge_rows(), all know
+  /// whether factors do that were guessed.
   void look_at_rows() const {
     if (has_scattered_rows()) return tell_rows();
     if (is_prepared()) {

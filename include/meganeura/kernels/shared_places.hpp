@@ -14,9 +14,9 @@
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
 /// Of each image, step by step, a run of places of the tile's rows and of its channels, both as lines of
-/// workgroup memory, a place each: where tap t of the windows finds theirs is shift(t) lines below. Between the rows of
-/// an image there are places without windows, whose elements of the left operand are zeros. All have the powers of two
-/// that were guessed (row_scales); what does not fit is noted and computed otherwise.
+/// workgroup memory, a place each: what a tap of the windows sees lies so many lines below as it lies elements behind
+/// the first. Between the rows of an image there are places without windows, whose elements of the left operand are
+/// zeros. All have the powers of two that were guessed (row_scales); what does not fit is noted and computed otherwise.
 class shared_places {
  public:
   static constexpr std::uint32_t unit = 4;
@@ -99,7 +99,8 @@ class shared_places {
     stage(left_side_, left_factor_, s_.tile_k * stride(s_.tile_m));
     stage(right_side_, right_factor_, right_lines() * stride(channels_));
   }
-  /// Behind all that is staged and a barrier; behind a barrier behind this all know whether the powers do.
+  /// Behind all that is staged and a barrier; behind a barrier behind this all know whether the powers do, of each row
+  /// by its largest element.
   void look(row_scales& scales, std::uint32_t right_from) const {
     scales.clear();
     k_.barrier();

@@ -97,7 +97,7 @@ inline void measure(tuned_step& step, int rounds, std::size_t number, tuned_size
 // Rows have other columns than those of another number.
 [[nodiscard]] inline nlohmann::json tuned_origin(const device& on) {
   nlohmann::json origin = measured_origin(on);
-  origin["columns"] = 3;
+  origin["columns"] = 4;
   return origin;
 }
 
