@@ -5,8 +5,7 @@
 #include <meganeura/kernels/matmul_cooperative.hpp>
 #include <meganeura/kernels/window_operands.hpp>
 
-#include <support/device_fixture.hpp>
-#include <support/product_run.hpp>
+#include <support/windows_run.hpp>
 
 #include <gtest/gtest.h>
 
@@ -20,13 +19,7 @@ namespace {
 
 using namespace meganeura;
 using kernels::matmul_problem;
-
-bool has_units() { return support::shared_profile().matrix_units == matrix_units::cooperative; }
-device_profile units() {
-  device_profile on = support::shared_profile();
-  if (!has_units()) on.matrix_units = matrix_units::emulated, on.unit = {8, 8, 8};
-  return on;
-}
+using support::units;
 
 // x [images, groups, channels, height + down, width + across], slopes [images, groups, filters, height, width], result
 // [parts, groups, filters, channels, taps]: each part of so many rows of an image, of one image, or of all.
@@ -109,13 +102,9 @@ product_schedule with(product_arithmetic arithmetic, const places& of, std::uint
 
 std::vector<float> run(const places& of, const product_schedule& s, const matmul_problem& p,
                        const std::vector<float>* extra = nullptr) {
-  const device_profile on = units();
-  const kernels::kernel_dispatch made = kernels::make_cooperative_matmul(p, s, on);
-  EXPECT_EQ(support::validation_of(made.module), "") << to_string(s);
-  EXPECT_LE(made.module.shared_bytes, fusion::shared_bytes_of(s, on.unit)) << to_string(s);
   std::vector<const std::vector<float>*> inputs{&of.slopes, &of.x};
   if (extra != nullptr) inputs.push_back(extra);
-  return support::run_product(made, inputs, of.results(), fusion::scratch_of(s, extents_of(of)));
+  return support::run_on_units(p, s, extents_of(of), inputs, of.results());
 }
 
 // f(result, sum, magnitude of its terms' squares) of each.
@@ -147,14 +136,7 @@ void for_each_result(places of, const Function& f) {
 }
 
 void expect_right(const places& of, const product_schedule& s) {
-  const std::vector<float> found = run(of, s, problem_of(of));
-  double worst = 0;
-  for_each_result(of, [&](std::size_t at, double sum, double size) {
-    const double off = std::abs(static_cast<double>(found[at]) - sum);
-    const double error = size == 0 ? off : off / size;
-    if (!(error <= worst)) worst = error;
-  });
-  EXPECT_LE(worst, s.arithmetic == product_arithmetic::split ? 5e-7 : 1e-3) << to_string(s);
+  support::expect_sums(run(of, s, problem_of(of)), s, [&](const auto& f) { for_each_result(of, f); });
 }
 
 constexpr auto split = product_arithmetic::split, rounded = product_arithmetic::rounded;
@@ -211,13 +193,7 @@ TEST(kernels_places, have_any_scale) {
     odd.at_x(0, 0, 15, 4, 5) = std::numeric_limits<float>::quiet_NaN();
     odd.at_slope(1, 0, 9, 3, 4) = -std::numeric_limits<float>::infinity();
     const std::vector<float> found = run(odd, with(split, odd), problem_of(odd));
-    for_each_result(odd, [&](std::size_t at, double sum, double) {
-      const auto x = static_cast<double>(found[at]);
-      if (std::isfinite(sum))
-        EXPECT_NEAR(x, sum, 1e-4) << at;
-      else
-        EXPECT_EQ(std::isnan(x) ? "nan" : std::to_string(x), std::isnan(sum) ? "nan" : std::to_string(sum)) << at;
-    });
+    support::expect_sums_of_any(found, [&](const auto& f) { for_each_result(odd, f); });
   }
 }
 

@@ -5,8 +5,7 @@
 #include <meganeura/kernels/matmul_cooperative.hpp>
 #include <meganeura/kernels/window_operands.hpp>
 
-#include <support/device_fixture.hpp>
-#include <support/product_run.hpp>
+#include <support/windows_run.hpp>
 
 #include <gtest/gtest.h>
 
@@ -21,13 +20,7 @@ namespace {
 
 using namespace meganeura;
 using kernels::matmul_problem;
-
-bool has_units() { return support::shared_profile().matrix_units == matrix_units::cooperative; }
-device_profile units() {
-  device_profile on = support::shared_profile();
-  if (!has_units()) on.matrix_units = matrix_units::emulated, on.unit = {8, 8, 8};
-  return on;
-}
+using support::units;
 
 // x [images, groups, channels, height + down, width + across], filter [groups, filters, channels, taps, taps] or with
 // filters and channels the other way round, result [images, groups, filters, height, width].
@@ -101,13 +94,9 @@ product_schedule with(product_schedule s, const windows& of, std::uint32_t taps,
 
 std::vector<float> run(const windows& of, const product_schedule& s, matmul_problem p,
                        const std::vector<float>* extra = nullptr) {
-  const device_profile on = units();
-  const kernels::kernel_dispatch made = kernels::make_cooperative_matmul(p, s, on);
-  EXPECT_EQ(support::validation_of(made.module), "") << to_string(s);
-  EXPECT_LE(made.module.shared_bytes, fusion::shared_bytes_of(s, on.unit)) << to_string(s);
   std::vector<const std::vector<float>*> inputs{&of.filter, &of.x};
   if (extra != nullptr) inputs.push_back(extra);
-  return support::run_product(made, inputs, of.results(), fusion::scratch_of(s, extents_of(of)));
+  return support::run_on_units(p, s, extents_of(of), inputs, of.results());
 }
 
 // f(result, sum, magnitude of its terms' squares) of each.
@@ -135,14 +124,7 @@ void for_each_result(windows of, const Function& f) {
 }
 
 void expect_right(const windows& of, const product_schedule& s) {
-  const std::vector<float> found = run(of, s, problem_of(of));
-  double worst = 0;
-  for_each_result(of, [&](std::size_t at, double sum, double size) {
-    const double off = std::abs(static_cast<double>(found[at]) - sum);
-    const double error = size == 0 ? off : off / size;
-    if (!(error <= worst)) worst = error;
-  });
-  EXPECT_LE(worst, s.arithmetic == product_arithmetic::split ? 5e-7 : 1e-3) << to_string(s);
+  support::expect_sums(run(of, s, problem_of(of)), s, [&](const auto& f) { for_each_result(of, f); });
 }
 
 product_schedule small(product_arithmetic arithmetic, std::uint32_t slices = 1) {
@@ -214,13 +196,7 @@ TEST(kernels_windows, have_any_scale) {
   odd.at_x(0, 0, 15, 5, 6) = std::numeric_limits<float>::quiet_NaN();
   const product_schedule s = with(small(product_arithmetic::split), odd, 3);
   const std::vector<float> found = run(odd, s, problem_of(odd));
-  for_each_result(odd, [&](std::size_t at, double sum, double) {
-    const auto x = static_cast<double>(found[at]);
-    if (std::isfinite(sum))
-      EXPECT_NEAR(x, sum, 1e-4) << at;
-    else
-      EXPECT_EQ(std::isnan(x) ? "nan" : std::to_string(x), std::isnan(sum) ? "nan" : std::to_string(sum)) << at;
-  });
+  support::expect_sums_of_any(found, [&](const auto& f) { for_each_result(odd, f); });
 }
 
 TEST(kernels_windows, epilogues_see_windows) {
