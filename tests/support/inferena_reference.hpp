@@ -26,7 +26,8 @@ struct bound_values {
 [[nodiscard]] bound_values bound(std::string name, const std::vector<float>& values);
 [[nodiscard]] bound_values bound(std::string name, const std::vector<std::int32_t>& values);
 
-/// The largest relative deviations allowed: of outputs and the loss, and of each gradient as a vector.
+/// The largest relative deviations allowed: of outputs and the loss, and of each gradient's length; of one that f32
+/// cannot hold so well, four times what it is off by if each node is computed by itself.
 struct reference_tolerance {
   double output, gradient;
   double least = 1e-4;  // of all gradients together: a shorter one is what cancellation left, and measured against this

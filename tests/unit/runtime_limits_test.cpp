@@ -3,7 +3,6 @@
 #include <meganeura/frontend.hpp>
 #include <meganeura/kernels/generate.hpp>
 #include <meganeura/models/smollm2.hpp>
-#include <meganeura/runtime/measured_rates.hpp>
 #include <meganeura/runtime/session.hpp>
 #include <meganeura/runtime/trainer.hpp>
 #include <meganeura/spirv/kernel.hpp>
@@ -180,13 +179,17 @@ TEST(runtime_limits, areas_longer_than_a_buffer_are_several) {
   EXPECT_NE(text.find("split it"), std::string::npos) << "the input alone has 8,192 bytes; said: " << text;
 }
 
+// Nothing beyond `most`. What has been measured or tried out on it is nothing: that allocates, and lets go of it later.
+device with_nothing_beyond(vulkan::device_facts most) {
+  most.cooperative_matrix_shapes.clear();
+  return device({.at_most = std::move(most), .rates = vulkan::rate_measurement::never});
+}
+
 // What building a program says on a device with nothing beyond `most`, where nothing may have been allocated or
 // compiled.
 std::string refused_untouched(const graph& g, const vulkan::device_facts& most) {
-  const device gpu({.at_most = most});
+  const device gpu = with_nothing_beyond(most);
   parameters weights(gpu, g);
-  (void)profile_of(gpu);  // may try out matrix units
-  gpu.wait_idle();
   const auto before = gpu.counters();
   const std::string sentence = support::sentence_of([&] { program run(gpu, g, weights); });
   const auto after = gpu.counters();
@@ -205,9 +208,8 @@ TEST(runtime_limits, a_program_of_too_many_buffers_is_refused_before_one_is_made
   vulkan::device_facts most = support::shared_device().facts();
   std::uint64_t live = 0, needed = 0;  // live: the staging ring, the parameters
   {
-    const device gpu({.at_most = most});
+    const device gpu = with_nothing_beyond(most);
     parameters weights(gpu, g);
-    (void)profile_of(gpu);
     live = gpu.counters().allocations;
     const program run(gpu, g, weights);
     needed = gpu.counters().allocations - live;
@@ -215,9 +217,8 @@ TEST(runtime_limits, a_program_of_too_many_buffers_is_refused_before_one_is_made
   ASSERT_GE(needed, 6u);  // inputs, the step's numbers and results, twice each
   most.max_allocations = static_cast<std::uint32_t>(live + needed);
   {
-    const device gpu({.at_most = most});
+    const device gpu = with_nothing_beyond(most);
     parameters weights(gpu, g);
-    (void)profile_of(gpu);
     EXPECT_NO_THROW(program(gpu, g, weights));
   }
   --most.max_allocations;
