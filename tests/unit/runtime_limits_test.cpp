@@ -295,6 +295,13 @@ TEST(runtime_limits, of_the_matrix_units_that_a_device_lists_one_is_chosen) {
   card.cooperative_matrix_shapes = {half(24, 16, 16)};
   card.subgroup_size = card.min_subgroup_size = card.max_subgroup_size = 32;
   expect_none();
+
+  card.cooperative_matrix_shapes = {half(8, 8, 8), half(16, 16, 16)};
+  vulkan::device_facts less = card;
+  less.cooperative_matrix_shapes = {half(8, 8, 8), half(32, 32, 32)};
+  EXPECT_EQ(vulkan::weaker(card, less).cooperative_matrix_shapes, std::vector{half(8, 8, 8)});
+  less.has_cooperative_matrix = false;
+  EXPECT_TRUE(vulkan::weaker(card, less).cooperative_matrix_shapes.empty());
 }
 
 TEST(runtime_limits, emulated_matrix_units_have_the_shape_that_is_asked_for) {

@@ -46,6 +46,7 @@ struct cooperative_matrix_shape {
   component_type a{}, b{}, c{}, result{};
   matrix_scope scope = matrix_scope::subgroup;
   bool saturating = false;
+  [[nodiscard]] bool operator==(const cooperative_matrix_shape&) const = default;
 };
 
 struct memory_heap {
@@ -138,8 +139,9 @@ struct device_facts {
 /// semaphores this library needs: no subgroup operation beyond the basic ones, no narrow types, four storage buffers.
 [[nodiscard]] device_facts minimum_facts();
 
-/// `found` with nothing more than `most` has: the smaller of each limit, the larger of each alignment, the abilities of
-/// both. Identity, heaps and what cannot be taken away (subgroup sizes, compute units) stay those of `found`.
+/// `found` with nothing more than `most` has: the smaller of each limit, the larger of each alignment, the abilities
+/// and the shapes of matrices of both. Identity, heaps and what cannot be taken away (subgroup sizes, compute units)
+/// stay those of `found`.
 [[nodiscard]] device_facts weaker(const device_facts& found, const device_facts& most);
 
 /// Index into `found` of the device that `wish` names: an enumeration index, a part of the name (case ignored), "cpu",

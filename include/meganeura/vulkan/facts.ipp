@@ -132,7 +132,10 @@ MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_fac
     result.*ability = result.*ability && most.*ability;
   }
   result.has_calibrated_timestamps = result.has_calibrated_timestamps && most.has_calibrated_timestamps;
-  if (!result.has_cooperative_matrix) result.cooperative_matrix_shapes.clear();
+  std::erase_if(result.cooperative_matrix_shapes, [&](const cooperative_matrix_shape& each) {
+    return !result.has_cooperative_matrix ||
+           std::ranges::find(most.cooperative_matrix_shapes, each) == most.cooperative_matrix_shapes.end();
+  });
   result.quirks.prefers_texel_buffers = result.quirks.prefers_texel_buffers && most.quirks.prefers_texel_buffers;
   return result;
 } catch (...) {
