@@ -63355,9 +63355,7 @@ class row_scales {
   [[nodiscard]] spirv::boolean fit() const { return largest_.load(rows_ + misfit) == 0u; }
 
   /// Nothing is known of any row: every invocation, behind a barrier behind fit() and before another one.
-  void clear() {
-    for_each_below(k_, k_.local_index(), rows_ + 4, [&](const spirv::u32& row) { largest_[row] = spirv::u32(0); });
-  }
+  void clear() { forget(0, rows_ + 4); }
   /// Whether rows have powers of their own from here on.
   void use_rows(const spirv::boolean& by_row) { by_row_ = by_row; }
   [[nodiscard]] const spirv::boolean& are_by_row() const { return by_row_; }
@@ -63367,6 +63365,15 @@ class row_scales {
   }
   /// What is known of a row: nothing behind clear(), then the largest that it was raised to.
   [[nodiscard]] spirv::u32 seen(const spirv::u32& row) const { return largest_.load(row); }
+  /// So many rows from `from` on, of each of which an invocation stages so many elements at once, by what they were
+  /// raised to: every invocation, behind a barrier behind that.
+  void judge(std::uint32_t from, std::uint32_t rows, std::uint32_t elements) {
+    for_each_below(k_, k_.local_index(), rows, [&](const spirv::u32& row) {
+      const spirv::var<spirv::u32> largest = k_.variable<spirv::u32>();
+      largest = seen(row + from);
+      k_.if_(!fits(from, {largest}, elements), [&] { note_misfit(); });
+    });
+  }
   /// A sum of a part of a row.
   void raise(const spirv::u32& row, const spirv::u32& magnitude) {
     static_cast<void>(largest_[row].atomic_max(magnitude));
@@ -63625,13 +63632,7 @@ class cooperative_operand {
   /// Where they are: nothing was seen of them, a barrier before look_at_rows().
   void forget_rows() const { scales_->forget(scales_at_, tile_rows_); }
   /// And behind a barrier behind that.
-  void judge_rows() const {
-    for_each_below(k_, k_.local_index(), tile_rows_, [&](const spirv::u32& row) {
-      const spirv::var<spirv::u32> seen = k_.variable<spirv::u32>();
-      seen = scales_->seen(row + scales_at_);
-      k_.if_(!scales_->fits(scales_at_, {seen}, elements_of_row()), [&] { scales_->note_misfit(); });
-    });
-  }
+  void judge_rows() const { scales_->judge(scales_at_, tile_rows_, elements_of_row()); }
 
   /// Behind all that is staged; behind a barrier behind this, and of scattered rows behind judge_rows(), all know
   /// whether factors do that were guessed.
@@ -64051,6 +64052,42 @@ class cooperative_operand {
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
 // Operands of a product whose terms are places of windows, as a filter's gradient has them, on their way to matrix
 // units: each element is staged once for all taps.
+// An operand's planes with borders of zeros that are not in memory: where the other elements are.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
+
+/// See zero_border. Offsets count elements.
+class bordered_planes {
+ public:
+  struct placed {
+    spirv::u32 offset;
+    spirv::boolean inside;  // false: in a border, and the offset is none
+  };
+
+  explicit bordered_planes(const zero_border& border) : border_(border) {}
+
+  [[nodiscard]] bool have_borders() const { return !border_.is_empty(); }
+  /// Of a plane with its border, 0 where there is none, and without.
+  [[nodiscard]] std::uint32_t size() const { return number(border_.rows * border_.columns); }
+  [[nodiscard]] std::uint32_t size_in_memory() const { return number(border_.height * border_.width); }
+  /// Between elements that are whole planes apart.
+  [[nodiscard]] std::uint32_t distance_in_memory(std::uint32_t distance) const {
+    return have_borders() ? distance / size() * size_in_memory() : distance;
+  }
+  /// Of the plane that begins there in memory, what is number `at` with its border.
+  [[nodiscard]] placed find(const spirv::u32& plane, const spirv::u32& at) const {
+    const spirv::u32 y = at / number(border_.columns) - number(border_.low_row);
+    const spirv::u32 x = at % number(border_.columns) - number(border_.low_column);
+    return {plane + y * number(border_.width) + x, y < number(border_.height) && x < number(border_.width)};
+  }
+
+ private:
+  [[nodiscard]] static std::uint32_t number(std::int64_t value) { return static_cast<std::uint32_t>(value); }
+
+  zero_border border_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
@@ -64067,7 +64104,7 @@ class shared_places {
       : k_(k),
         windows_(windows),
         s_(s),
-        border_(problem.border),
+        planes_(problem.border),
         lanes_(device.subgroup_shuffle && device.subgroup_arithmetic ? device.subgroup_size : 1),
         index_(lanes_ > 1 ? k.index_by_subgroups(lanes_) : k.local_index()),
         channels_(s.tile_n / s.taps),
@@ -64084,7 +64121,7 @@ class shared_places {
     for (const matmul_axis& axis : terms) {
       left_images_.push_back({axis.extent, axis.stride_a}), right_images_.push_back({axis.extent, axis.stride_b});
     }
-    channel_ = in_memory(columns.front().stride_b);
+    channel_ = planes_.distance_in_memory(columns.front().stride_b);
     for (std::size_t i = 1; i < columns.size(); ++i) taps_.push_back({columns[i].extent, columns[i].stride_b});
   }
 
@@ -64114,7 +64151,7 @@ class shared_places {
 
   /// Of the right operand, where it would lie with its border.
   [[nodiscard]] spirv::f32 element(const spirv::u32& offset) const {
-    const placed found = find(offset, true);
+    const bordered_planes::placed found = find(offset, true);
     return select(found.inside, right_->load(select(found.inside, found.offset, spirv::u32(0))), spirv::f32(0));
   }
 
@@ -64132,7 +64169,7 @@ class shared_places {
     const spirv::u32 right_image = right_base_ + offset_of(right_images_, image);
     for (const item& each : right_side_.items) {
       const spirv::u32 place = first + each.line;
-      const placed found = find(right_image + place, place < length + reach);
+      const bordered_planes::placed found = find(right_image + place, place < length + reach);
       load(each, found.inside, *right_, found.offset + first_channel_ * channel_, right_side_.first, false);
     }
   }
@@ -64148,15 +64185,8 @@ class shared_places {
     tell(left_side_, scales, 0);
     tell(right_side_, scales, right_from);
     k_.barrier();
-    const auto check = [&](std::uint32_t from, std::uint32_t rows) {
-      for_each_below(k_, index_, rows, [&](const spirv::u32& row) {
-        const spirv::var<spirv::u32> seen = k_.variable<spirv::u32>();
-        seen = scales.seen(row + from);
-        k_.if_(!scales.fits(from, {seen}, 1), [&] { scales.note_misfit(); });
-      });
-    };
-    check(0, s_.tile_m);
-    check(right_from, channels_);
+    scales.judge(0, s_.tile_m, 1);
+    scales.judge(right_from, channels_, 1);
   }
 
   /// Where the fragments at (row, kk) and (column, kk) of the tile are staged, the columns being channels of the first
@@ -64184,11 +64214,6 @@ class shared_places {
     std::vector<item> items{};
     std::vector<spirv::var<spirv::u32x4>> seen{};  // the largest magnitudes of each
   };
-  struct placed {
-    spirv::u32 offset;
-    spirv::boolean inside;
-  };
-
   [[nodiscard]] static std::uint32_t stride(std::uint32_t elements) { return elements / unit + 2; }  // and 16 bytes
   [[nodiscard]] std::uint32_t right_lines() const { return s_.tile_k + s_.reach; }
   [[nodiscard]] std::uint32_t right_at() const { return s_.tile_k * stride(s_.tile_m) * s_.terms(); }
@@ -64196,21 +64221,12 @@ class shared_places {
   [[nodiscard]] std::uint32_t steps_an_image() const {
     return static_cast<std::uint32_t>(ceil_div<std::int64_t>(windows_.length(), s_.tile_k));
   }
-  [[nodiscard]] std::uint32_t plane() const { return static_cast<std::uint32_t>(border_.rows * border_.columns); }
-  // Of a distance of whole planes.
-  [[nodiscard]] std::uint32_t in_memory(std::uint32_t distance) const {
-    return border_.is_empty() ? distance
-                              : distance / plane() * static_cast<std::uint32_t>(border_.height * border_.width);
-  }
   // What would lie there with a border.
-  [[nodiscard]] placed find(const spirv::u32& offset, const spirv::boolean& exists) const {
-    if (border_.is_empty()) return {offset, exists};
-    const auto number = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
-    const spirv::u32 at = offset % plane();
-    const spirv::u32 y = at / number(border_.columns) - number(border_.low_row);
-    const spirv::u32 x = at % number(border_.columns) - number(border_.low_column);
-    return {offset / plane() * number(border_.height * border_.width) + y * number(border_.width) + x,
-            exists && y < number(border_.height) && x < number(border_.width)};
+  [[nodiscard]] bordered_planes::placed find(const spirv::u32& offset, const spirv::boolean& exists) const {
+    if (!planes_.have_borders()) return {offset, exists};
+    const auto [place, inside] =
+        planes_.find(offset / planes_.size() * planes_.size_in_memory(), offset % planes_.size());
+    return {place, exists && inside};
   }
 
   // Neighbouring lanes have neighbouring places. An invocation has the same elements of all of its own, so that it need
@@ -64259,17 +64275,13 @@ class shared_places {
   }
   void stage(const side& of, const spirv::f32& factor, std::uint32_t distance) const {
     for (const item& each : of.items) {
-      const auto store = [&] {
+      k_.if_(each.exists, [&] {
         for (std::uint32_t i = 0; i < each.pieces.size(); ++i) {
           const spirv::f32x4 found = each.pieces[i].load();
           of.seen[i].store(max(of.seen[i].load(), magnitudes(found)));
           stage_terms(*staged_, each.slot + i, found * spirv::f32x4(factor), s_.terms(), distance, zero_);
         }
-      };
-      if (each.exists.is_literal())
-        store();
-      else
-        k_.if_(each.exists, store);
+      });
     }
   }
   // The largest of each row or channel: of all lanes of a subgroup, then of all subgroups.
@@ -64289,7 +64301,7 @@ class shared_places {
   spirv::kernel& k_;
   const fusion::product_windows windows_;
   const product_schedule s_;
-  const zero_border border_;
+  const bordered_planes planes_;
   const std::uint32_t lanes_;  // that tell of elements together
   const spirv::u32 index_;     // of the invocation
   const std::uint32_t channels_;
@@ -64340,8 +64352,8 @@ class shared_windows {
         windows_(windows),
         s_(s),
         left_plan_(plan_operand(problem, true)),
-        border_(problem.border),
-        first_in_plane_(border_.is_empty() ? 0 : problem.offset_b % plane()),
+        planes_(problem.border),
+        first_in_plane_(planes_.have_borders() ? problem.offset_b % planes_.size() : 0),
         groups_(s.tile_k / unit),
         stride_(groups_ + 2),  // 16 bytes of padding
         left_rows_(s.taps * s.tile_m),
@@ -64356,7 +64368,7 @@ class shared_windows {
       has_channels = true;
     }
     reads_runs_ = lies_in_runs();
-    channel_in_memory_ = border_.is_empty() ? right_channel_ : right_channel_ / plane() * in_memory();
+    channel_in_memory_ = planes_.distance_in_memory(right_channel_);
   }
 
   static constexpr std::uint32_t unit = 4;
@@ -64378,7 +64390,7 @@ class shared_windows {
     for (std::uint32_t done = 0; done < items; done += threads) {
       item made = item_at(done, items);
       const spirv::u32 row = made.index % right_rows_, part = made.index / right_rows_;
-      const placed found = find(min(first_place + row, spirv::u32(last_place())));
+      const bordered_planes::placed found = find(min(first_place + row, spirv::u32(last_place())));
       made.base = found.offset + part * (groups_ / parts_ * unit * channel_in_memory_);
       made.inside = found.inside;
       made.slot = row * stride_ + part * (groups_ / parts_) + right_at();
@@ -64493,27 +64505,15 @@ class shared_windows {
   [[nodiscard]] std::uint32_t last_place() const {
     return static_cast<std::uint32_t>(windows_.length() + windows_.reach - 1);
   }
-  // Elements of an image of one channel with its border, and without.
-  [[nodiscard]] std::uint32_t plane() const { return static_cast<std::uint32_t>(border_.rows * border_.columns); }
-  [[nodiscard]] std::uint32_t in_memory() const { return static_cast<std::uint32_t>(border_.height * border_.width); }
   // Where a place of the first channel lies, if it does.
-  struct placed {
-    spirv::u32 offset;
-    spirv::boolean inside;
-  };
-  [[nodiscard]] placed find(const spirv::u32& place) const {
-    if (border_.is_empty()) return {first_of_right_ + place, true};
-    const auto number = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
-    const spirv::u32 at = place + first_in_plane_;
-    const spirv::u32 y = at / number(border_.columns) - number(border_.low_row);
-    const spirv::u32 x = at % number(border_.columns) - number(border_.low_column);
-    return {first_of_right_ / plane() * in_memory() + y * number(border_.width) + x,
-            y < number(border_.height) && x < number(border_.width)};
+  [[nodiscard]] bordered_planes::placed find(const spirv::u32& place) const {
+    if (!planes_.have_borders()) return {first_of_right_ + place, true};
+    return planes_.find(first_of_right_ / planes_.size() * planes_.size_in_memory(), place + first_in_plane_);
   }
   [[nodiscard]] spirv::f32 element_of(const spirv::u32& channel, const spirv::u32& place) const {
-    const placed found = find(place);
+    const bordered_planes::placed found = find(place);
     const spirv::u32 offset = found.offset + channel * channel_in_memory_;
-    if (border_.is_empty()) return right_->load(offset);
+    if (!planes_.have_borders()) return right_->load(offset);
     return select(found.inside, right_->load(select(found.inside, offset, spirv::u32(0))), spirv::f32(0));
   }
   [[nodiscard]] std::uint32_t right_at() const { return left_rows_ * stride_ * s_.terms(); }
@@ -64621,7 +64621,7 @@ class shared_windows {
   const fusion::product_windows windows_;
   const product_schedule s_;
   const matmul_operand left_plan_;
-  const zero_border border_;
+  const bordered_planes planes_;
   const std::uint32_t first_in_plane_;    // of the operand's first place
   std::uint32_t groups_, stride_;         // of a row: fours, and how many of them the next one is away
   std::uint32_t left_rows_, right_rows_;  // in workgroup memory

@@ -90,9 +90,7 @@ class row_scales {
   [[nodiscard]] spirv::boolean fit() const { return largest_.load(rows_ + misfit) == 0u; }
 
   /// Nothing is known of any row: every invocation, behind a barrier behind fit() and before another one.
-  void clear() {
-    for_each_below(k_, k_.local_index(), rows_ + 4, [&](const spirv::u32& row) { largest_[row] = spirv::u32(0); });
-  }
+  void clear() { forget(0, rows_ + 4); }
   /// Whether rows have powers of their own from here on.
   void use_rows(const spirv::boolean& by_row) { by_row_ = by_row; }
   [[nodiscard]] const spirv::boolean& are_by_row() const { return by_row_; }
@@ -102,6 +100,15 @@ class row_scales {
   }
   /// What is known of a row: nothing behind clear(), then the largest that it was raised to.
   [[nodiscard]] spirv::u32 seen(const spirv::u32& row) const { return largest_.load(row); }
+  /// So many rows from `from` on, of each of which an invocation stages so many elements at once, by what they were
+  /// raised to: every invocation, behind a barrier behind that.
+  void judge(std::uint32_t from, std::uint32_t rows, std::uint32_t elements) {
+    for_each_below(k_, k_.local_index(), rows, [&](const spirv::u32& row) {
+      const spirv::var<spirv::u32> largest = k_.variable<spirv::u32>();
+      largest = seen(row + from);
+      k_.if_(!fits(from, {largest}, elements), [&] { note_misfit(); });
+    });
+  }
   /// A sum of a part of a row.
   void raise(const spirv::u32& row, const spirv::u32& magnitude) {
     static_cast<void>(largest_[row].atomic_max(magnitude));
@@ -360,13 +367,7 @@ class cooperative_operand {
   /// Where they are: nothing was seen of them, a barrier before look_at_rows().
   void forget_rows() const { scales_->forget(scales_at_, tile_rows_); }
   /// And behind a barrier behind that.
-  void judge_rows() const {
-    for_each_below(k_, k_.local_index(), tile_rows_, [&](const spirv::u32& row) {
-      const spirv::var<spirv::u32> seen = k_.variable<spirv::u32>();
-      seen = scales_->seen(row + scales_at_);
-      k_.if_(!scales_->fits(scales_at_, {seen}, elements_of_row()), [&] { scales_->note_misfit(); });
-    });
-  }
+  void judge_rows() const { scales_->judge(scales_at_, tile_rows_, elements_of_row()); }
 
   /// Behind all that is staged; behind a barrier behind this, and of scattered rows behind judge_rows(), all know
   /// whether factors do that were guessed.

@@ -4,6 +4,7 @@
 #pragma once
 #include <meganeura/core/division.hpp>
 #include <meganeura/fusion/product_tiles.hpp>
+#include <meganeura/kernels/bordered_planes.hpp>
 #include <meganeura/kernels/cooperative_operand.hpp>
 
 #include <algorithm>
@@ -26,7 +27,7 @@ class shared_places {
       : k_(k),
         windows_(windows),
         s_(s),
-        border_(problem.border),
+        planes_(problem.border),
         lanes_(device.subgroup_shuffle && device.subgroup_arithmetic ? device.subgroup_size : 1),
         index_(lanes_ > 1 ? k.index_by_subgroups(lanes_) : k.local_index()),
         channels_(s.tile_n / s.taps),
@@ -43,7 +44,7 @@ class shared_places {
     for (const matmul_axis& axis : terms) {
       left_images_.push_back({axis.extent, axis.stride_a}), right_images_.push_back({axis.extent, axis.stride_b});
     }
-    channel_ = in_memory(columns.front().stride_b);
+    channel_ = planes_.distance_in_memory(columns.front().stride_b);
     for (std::size_t i = 1; i < columns.size(); ++i) taps_.push_back({columns[i].extent, columns[i].stride_b});
   }
 
@@ -73,7 +74,7 @@ class shared_places {
 
   /// Of the right operand, where it would lie with its border.
   [[nodiscard]] spirv::f32 element(const spirv::u32& offset) const {
-    const placed found = find(offset, true);
+    const bordered_planes::placed found = find(offset, true);
     return select(found.inside, right_->load(select(found.inside, found.offset, spirv::u32(0))), spirv::f32(0));
   }
 
@@ -91,7 +92,7 @@ class shared_places {
     const spirv::u32 right_image = right_base_ + offset_of(right_images_, image);
     for (const item& each : right_side_.items) {
       const spirv::u32 place = first + each.line;
-      const placed found = find(right_image + place, place < length + reach);
+      const bordered_planes::placed found = find(right_image + place, place < length + reach);
       load(each, found.inside, *right_, found.offset + first_channel_ * channel_, right_side_.first, false);
     }
   }
@@ -107,15 +108,8 @@ class shared_places {
     tell(left_side_, scales, 0);
     tell(right_side_, scales, right_from);
     k_.barrier();
-    const auto check = [&](std::uint32_t from, std::uint32_t rows) {
-      for_each_below(k_, index_, rows, [&](const spirv::u32& row) {
-        const spirv::var<spirv::u32> seen = k_.variable<spirv::u32>();
-        seen = scales.seen(row + from);
-        k_.if_(!scales.fits(from, {seen}, 1), [&] { scales.note_misfit(); });
-      });
-    };
-    check(0, s_.tile_m);
-    check(right_from, channels_);
+    scales.judge(0, s_.tile_m, 1);
+    scales.judge(right_from, channels_, 1);
   }
 
   /// Where the fragments at (row, kk) and (column, kk) of the tile are staged, the columns being channels of the first
@@ -143,11 +137,6 @@ class shared_places {
     std::vector<item> items{};
     std::vector<spirv::var<spirv::u32x4>> seen{};  // the largest magnitudes of each
   };
-  struct placed {
-    spirv::u32 offset;
-    spirv::boolean inside;
-  };
-
   [[nodiscard]] static std::uint32_t stride(std::uint32_t elements) { return elements / unit + 2; }  // and 16 bytes
   [[nodiscard]] std::uint32_t right_lines() const { return s_.tile_k + s_.reach; }
   [[nodiscard]] std::uint32_t right_at() const { return s_.tile_k * stride(s_.tile_m) * s_.terms(); }
@@ -155,21 +144,12 @@ class shared_places {
   [[nodiscard]] std::uint32_t steps_an_image() const {
     return static_cast<std::uint32_t>(ceil_div<std::int64_t>(windows_.length(), s_.tile_k));
   }
-  [[nodiscard]] std::uint32_t plane() const { return static_cast<std::uint32_t>(border_.rows * border_.columns); }
-  // Of a distance of whole planes.
-  [[nodiscard]] std::uint32_t in_memory(std::uint32_t distance) const {
-    return border_.is_empty() ? distance
-                              : distance / plane() * static_cast<std::uint32_t>(border_.height * border_.width);
-  }
   // What would lie there with a border.
-  [[nodiscard]] placed find(const spirv::u32& offset, const spirv::boolean& exists) const {
-    if (border_.is_empty()) return {offset, exists};
-    const auto number = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
-    const spirv::u32 at = offset % plane();
-    const spirv::u32 y = at / number(border_.columns) - number(border_.low_row);
-    const spirv::u32 x = at % number(border_.columns) - number(border_.low_column);
-    return {offset / plane() * number(border_.height * border_.width) + y * number(border_.width) + x,
-            exists && y < number(border_.height) && x < number(border_.width)};
+  [[nodiscard]] bordered_planes::placed find(const spirv::u32& offset, const spirv::boolean& exists) const {
+    if (!planes_.have_borders()) return {offset, exists};
+    const auto [place, inside] =
+        planes_.find(offset / planes_.size() * planes_.size_in_memory(), offset % planes_.size());
+    return {place, exists && inside};
   }
 
   // Neighbouring lanes have neighbouring places. An invocation has the same elements of all of its own, so that it need
@@ -218,17 +198,13 @@ class shared_places {
   }
   void stage(const side& of, const spirv::f32& factor, std::uint32_t distance) const {
     for (const item& each : of.items) {
-      const auto store = [&] {
+      k_.if_(each.exists, [&] {
         for (std::uint32_t i = 0; i < each.pieces.size(); ++i) {
           const spirv::f32x4 found = each.pieces[i].load();
           of.seen[i].store(max(of.seen[i].load(), magnitudes(found)));
           stage_terms(*staged_, each.slot + i, found * spirv::f32x4(factor), s_.terms(), distance, zero_);
         }
-      };
-      if (each.exists.is_literal())
-        store();
-      else
-        k_.if_(each.exists, store);
+      });
     }
   }
   // The largest of each row or channel: of all lanes of a subgroup, then of all subgroups.
@@ -248,7 +224,7 @@ class shared_places {
   spirv::kernel& k_;
   const fusion::product_windows windows_;
   const product_schedule s_;
-  const zero_border border_;
+  const bordered_planes planes_;
   const std::uint32_t lanes_;  // that tell of elements together
   const spirv::u32 index_;     // of the invocation
   const std::uint32_t channels_;

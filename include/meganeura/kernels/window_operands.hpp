@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/core/division.hpp>
 #include <meganeura/fusion/product_tiles.hpp>
+#include <meganeura/kernels/bordered_planes.hpp>
 #include <meganeura/kernels/cooperative_operand.hpp>
 
 #include <algorithm>
@@ -43,8 +44,8 @@ class shared_windows {
         windows_(windows),
         s_(s),
         left_plan_(plan_operand(problem, true)),
-        border_(problem.border),
-        first_in_plane_(border_.is_empty() ? 0 : problem.offset_b % plane()),
+        planes_(problem.border),
+        first_in_plane_(planes_.have_borders() ? problem.offset_b % planes_.size() : 0),
         groups_(s.tile_k / unit),
         stride_(groups_ + 2),  // 16 bytes of padding
         left_rows_(s.taps * s.tile_m),
@@ -59,7 +60,7 @@ class shared_windows {
       has_channels = true;
     }
     reads_runs_ = lies_in_runs();
-    channel_in_memory_ = border_.is_empty() ? right_channel_ : right_channel_ / plane() * in_memory();
+    channel_in_memory_ = planes_.distance_in_memory(right_channel_);
   }
 
   static constexpr std::uint32_t unit = 4;
@@ -81,7 +82,7 @@ class shared_windows {
     for (std::uint32_t done = 0; done < items; done += threads) {
       item made = item_at(done, items);
       const spirv::u32 row = made.index % right_rows_, part = made.index / right_rows_;
-      const placed found = find(min(first_place + row, spirv::u32(last_place())));
+      const bordered_planes::placed found = find(min(first_place + row, spirv::u32(last_place())));
       made.base = found.offset + part * (groups_ / parts_ * unit * channel_in_memory_);
       made.inside = found.inside;
       made.slot = row * stride_ + part * (groups_ / parts_) + right_at();
@@ -196,27 +197,15 @@ class shared_windows {
   [[nodiscard]] std::uint32_t last_place() const {
     return static_cast<std::uint32_t>(windows_.length() + windows_.reach - 1);
   }
-  // Elements of an image of one channel with its border, and without.
-  [[nodiscard]] std::uint32_t plane() const { return static_cast<std::uint32_t>(border_.rows * border_.columns); }
-  [[nodiscard]] std::uint32_t in_memory() const { return static_cast<std::uint32_t>(border_.height * border_.width); }
   // Where a place of the first channel lies, if it does.
-  struct placed {
-    spirv::u32 offset;
-    spirv::boolean inside;
-  };
-  [[nodiscard]] placed find(const spirv::u32& place) const {
-    if (border_.is_empty()) return {first_of_right_ + place, true};
-    const auto number = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
-    const spirv::u32 at = place + first_in_plane_;
-    const spirv::u32 y = at / number(border_.columns) - number(border_.low_row);
-    const spirv::u32 x = at % number(border_.columns) - number(border_.low_column);
-    return {first_of_right_ / plane() * in_memory() + y * number(border_.width) + x,
-            y < number(border_.height) && x < number(border_.width)};
+  [[nodiscard]] bordered_planes::placed find(const spirv::u32& place) const {
+    if (!planes_.have_borders()) return {first_of_right_ + place, true};
+    return planes_.find(first_of_right_ / planes_.size() * planes_.size_in_memory(), place + first_in_plane_);
   }
   [[nodiscard]] spirv::f32 element_of(const spirv::u32& channel, const spirv::u32& place) const {
-    const placed found = find(place);
+    const bordered_planes::placed found = find(place);
     const spirv::u32 offset = found.offset + channel * channel_in_memory_;
-    if (border_.is_empty()) return right_->load(offset);
+    if (!planes_.have_borders()) return right_->load(offset);
     return select(found.inside, right_->load(select(found.inside, offset, spirv::u32(0))), spirv::f32(0));
   }
   [[nodiscard]] std::uint32_t right_at() const { return left_rows_ * stride_ * s_.terms(); }
@@ -324,7 +313,7 @@ class shared_windows {
   const fusion::product_windows windows_;
   const product_schedule s_;
   const matmul_operand left_plan_;
-  const zero_border border_;
+  const bordered_planes planes_;
   const std::uint32_t first_in_plane_;    // of the operand's first place
   std::uint32_t groups_, stride_;         // of a row: fours, and how many of them the next one is away
   std::uint32_t left_rows_, right_rows_;  // in workgroup memory
