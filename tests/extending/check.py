@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 # The most files that each kind may take, tests left out.
-MOST = {"scalar": 3, "optimizer": 2, "primitive": 6, "family": 5, "dtype": 4}
+MOST = {"scalar": 3, "optimizer": 2, "primitive": 6, "family": 5, "rule": 4, "dtype": 4}
 HERE = pathlib.Path(__file__).resolve().parent
 
 

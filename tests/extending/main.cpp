@@ -4,6 +4,7 @@
 #include <meganeura/runtime/inference.hpp>
 #include <meganeura/runtime/training.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -123,6 +124,21 @@ void stored(const mn::device& gpu) {
   }
 }
 
+// The largest of negated numbers, by a rule that knows what that is.
+void rewritten(const mn::device& gpu) {
+  mn::graph g;
+  const mn::node_id x = g.input("x", mn::dtype::f32, {2, 3});
+  g.add_output("most", g.reduce(mn::reduce_kind::max, g.map(mn::scalar_op::negate, {x}), 2));
+  mn::inference run(gpu, g);
+  const std::vector<float> given = numbers(6, 2);
+  run.start({{"x", given}});
+  expect_near("most", run.read<float>("most"),
+              {-std::min({given[0], given[1], given[2]}), -std::min({given[3], given[4], given[5]})});
+  const auto& rules = run.program().report().rules;
+  const auto found = std::ranges::find(rules, "negated_extremum", &mn::fusion::rule_report::name);
+  expect("negated_extremum should have been applied once", found != rules.end() && found->applied == 1);
+}
+
 }  // namespace
 
 int main() try {
@@ -131,6 +147,7 @@ int main() try {
   typed(gpu);
   trained(gpu);
   stored(gpu);
+  rewritten(gpu);
 } catch (const std::exception& e) {
   std::printf("%s\n", e.what());
   return 1;
