@@ -60,7 +60,7 @@ std::vector<pass> passes_of(const conv_shape& of) {
   options.kernel = static_cast<int>(of.kernel), options.stride = static_cast<int>(of.stride);
   options.padding = static_cast<int>(of.padding()), options.groups = static_cast<int>(of.groups);
   const auto at = [](std::int64_t i) { return static_cast<std::size_t>(i); };
-  // x * filter of one window element, by pixel, channel of the result, tap and channel of its group; 0 outside.
+  // 0 outside of the image.
   const auto x_at = [all, of, at](std::int64_t n, std::int64_t y, std::int64_t x, std::int64_t c) {
     const bool is_inside = y >= 0 && x >= 0 && y < of.size && x < of.size;
     return is_inside ? double{all->x[at(((n * of.in + c) * of.size + y) * of.size + x)]} : 0.0;

@@ -2458,21 +2458,24 @@ enum class product_arithmetic : std::uint8_t {
 /// "split".
 [[nodiscard]] std::string to_string(product_arithmetic value);
 
+/// What places of windows that share elements are of a product's right operand: its columns, and channels' taps its
+/// terms, or the other way round, as a filter's gradient has them.
+enum class place_axes : std::uint8_t { none, columns, terms };
+
 /// How a product is cut up for matrix units; without sizes (fma) its kernels choose for themselves. A workgroup makes
 /// tile_m x tile_n results and stages tile_k terms of them at a time; each of its subgroups adds up one of `slices`
 /// equal parts of these terms for subgroup_m x subgroup_n results. Its share is a multiple of what a unit of the device
 /// computes at once, each way. `depth` steps of tile_k terms are on their way at once; of more than one, the loop over
 /// k is written out. Of `parts` workgroups each adds up an equal part of k for the same results, whole steps of it; the
-/// last of them to arrive adds these up, in their order. Where `taps` is not 0, the right operand are windows that lie
-/// one behind the other (fusion::product_windows): a step is then tile_k channels of all elements that the tile's
-/// windows share, `reach` more than it has columns, and of the left operand so many taps at a time. `along_terms`: the
-/// windows' places are terms instead and their taps columns, of which a tile has all of tile_n / taps channels; a step
-/// is tile_k places, for all taps.
+/// last of them to arrive adds these up, in their order. Of windows that lie one behind the other
+/// (fusion::product_windows), with `places` columns, a step is tile_k channels of all elements that the tile's windows
+/// share, `reach` more than it has columns, and of the left operand so many `taps` at a time. Where places are terms a
+/// tile has all taps of tile_n / taps channels; a step is tile_k places, for all taps.
 struct product_schedule {
   product_arithmetic arithmetic = product_arithmetic::fma;
   std::uint32_t tile_m = 0, tile_n = 0, tile_k = 0, subgroup_m = 0, subgroup_n = 0, slices = 1, depth = 1;
   std::uint32_t parts = 1, taps = 0, reach = 0;
-  bool along_terms = false;
+  place_axes places = place_axes::none;  // without them no taps
 
   [[nodiscard]] constexpr bool is_on_units() const { return arithmetic != product_arithmetic::fma; }
   /// Of f16 in memory.
@@ -2494,10 +2497,8 @@ struct product_schedule {
     visit("arithmetic", self.arithmetic), visit("tile_m", self.tile_m), visit("tile_n", self.tile_n),
         visit("tile_k", self.tile_k), visit("subgroup_m", self.subgroup_m), visit("subgroup_n", self.subgroup_n),
         visit("slices", self.slices), visit("depth", self.depth), visit("parts", self.parts), visit("taps", self.taps),
-        visit("reach", self.reach), visit("along_terms", self.along_terms);
+        visit("reach", self.reach), visit("places", self.places);
   }
-  /// Whether columns are places of windows that share elements.
-  [[nodiscard]] constexpr bool has_places() const { return taps > 0 && !along_terms; }
   friend bool operator==(const product_schedule&, const product_schedule&) = default;
 };
 /// "split 32x32x128 16x16 slices 4 depth 2 parts 3"; "rounded 64x128x32 32x32 taps 3"; "fma".
@@ -3674,6 +3675,43 @@ struct mnist_data {
   static_assert(are,                                                                                           \
                 "meganeura: f(\"name\", x, n): where x is part of a type the name and n are constants; write " \
                 "f<\"name\", n>(x), or f(x, c<n>)");
+// Of a convolution layer `call`, whose name, x, out and options are called so: x is `extents`, of which `places` are
+// those that windows go over, so many; `each` is what is said of a number for each of them.
+#define MEGANEURA_EXPECT_CHANNELS(call, axes, extents, places, each, geometry)                                       \
+  MEGANEURA_EXPECT(::meganeura::detail::is_geometry(geometry, axes),                                                 \
+                   "meganeura: " call                                                                                \
+                   "<name, out, options>(x): kernel, stride, dilation and groups must be at least "                  \
+                   "1, padding at least 0" each,                                                                     \
+                   name, x)                                                                                          \
+  MEGANEURA_EXPECT_FLOATS(call "<name, out, options>(x)", x, name)                                                   \
+  MEGANEURA_EXPECT(::meganeura::detail::has_channels(x.facts().shape, axes),                                         \
+                   "meganeura: " call "<name, out, options>(x): x must be " extents " of known c", name, x)          \
+  MEGANEURA_EXPECT(::meganeura::detail::divides_channels(x.facts().shape, geometry),                                 \
+                   "meganeura: " call "<name, out, options>(x): c must be a multiple of groups", name, x)            \
+  MEGANEURA_EXPECT(::meganeura::detail::divides_results(out, geometry),                                              \
+                   "meganeura: " call "<name, out, options>(x): out must be at least 1 and a multiple of groups",    \
+                   name, x)                                                                                          \
+  MEGANEURA_EXPECT(::meganeura::detail::has_known_places(x.facts().shape),                                           \
+                   "meganeura: " call "<name, out, options>(x): " places " must be known; of symbols only n is one", \
+                   name, x)
+#define MEGANEURA_EXPECT_ROOM(call, places)                                                    \
+  MEGANEURA_EXPECT(::meganeura::detail::has_room(x.facts().shape, options),                    \
+                   "meganeura: " call                                                          \
+                   "<name, out, options>(x): the window, dilation (kernel - 1) + 1, must fit " \
+                   "into " places " with padding at both ends",                                \
+                   name, x)
+#define MEGANEURA_EXPECT_SPREAD(call, axes)                                                      \
+  MEGANEURA_EXPECT(::meganeura::detail::has_output_padding(options, axes),                       \
+                   "meganeura: " call                                                            \
+                   "<name, out, options>(x): output_padding must be at least 0, and less than "  \
+                   "the stride or the dilation",                                                 \
+                   name, x)                                                                      \
+  MEGANEURA_EXPECT(::meganeura::detail::can_spread(x.facts().shape, out, options, axes),         \
+                   "meganeura: " call                                                            \
+                   "<name, out, options>(x): padding must leave an extent of at least 1 of the " \
+                   "result",                                                                     \
+                   name, x)
+
 // A comparison that gives a bool, which values cannot; `instead` is what gives a condition.
 #define MEGANEURA_COMPARISON(op, instead)                                                                         \
   template <class A, class B>                                                                                     \
@@ -7896,8 +7934,19 @@ constexpr bool is_geometry(const conv_options& o, int axes) {
   }
   return is_geometry(geometry_of(o, axes));
 }
+constexpr bool has_channels(const symbolic_shape& x, int axes) { return x.rank == axes + 2 && x[1].is_static(); }
+constexpr bool divides_channels(const symbolic_shape& x, const conv_options& o) {
+  return x[1].coefficient % o.groups == 0;
+}
+constexpr bool divides_results(std::int64_t out, const conv_options& o) { return out >= 1 && out % o.groups == 0; }
 constexpr bool fits_groups(const symbolic_shape& x, std::int64_t out, const conv_options& o, int axes) {
-  return x.rank == axes + 2 && x[1].is_static() && x[1].coefficient % o.groups == 0 && out >= 1 && out % o.groups == 0;
+  return has_channels(x, axes) && divides_channels(x, o) && divides_results(out, o);
+}
+constexpr bool has_known_places(const symbolic_shape& x) {
+  for (int i = 2; i < x.rank; ++i) {
+    if (!x[i].is_static()) return false;
+  }
+  return true;
 }
 
 // With a bias [out] for each channel.
@@ -7922,21 +7971,12 @@ struct conv {
 }  // namespace layers
 
 /// As torch.nn.Conv2d: conv2d<"conv", out, options>(x), or conv2d("conv", x, out, options) at run
-/// time. shapes: [n, c, h, w] -> [n, out, oh, ow]. errors: "kernel, stride, dilation and groups are at least 1", "x
-/// must be floats", "c and out multiples of groups", "the window must fit". cost: that of `convolution`.
+/// time. shapes: [n, c, h, w] -> [n, out, oh, ow]. errors: "kernel, stride, dilation and groups must be at least 1",
+/// "x must be floats", "c must be a multiple of groups", "the window must fit". cost: that of `convolution`.
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_options{}>>
 [[nodiscard]] constexpr auto conv2d(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT(
-      detail::is_geometry(options, 2),
-      "meganeura: conv2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", name,
-      x)
-  MEGANEURA_EXPECT_FLOATS("conv2d<name, out, options>(x)", x, name)
-  MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options, 2),
-                   "meganeura: conv2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups",
-                   name, x)
-  MEGANEURA_EXPECT(detail::has_room(x.facts().shape, options),
-                   "meganeura: conv2d<name, out, options>(x): the window must fit into [n, c, h, w] of known h and w",
-                   name, x)
+  MEGANEURA_EXPECT_CHANNELS("conv2d", 2, "[n, c, h, w]", "h and w", "", options)
+  MEGANEURA_EXPECT_ROOM("conv2d", "h and w")
   return detail::layer<layers::conv>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
@@ -10800,12 +10840,15 @@ constexpr node_spec describe_spread(const facts& x, const facts& filter, const c
   return node_of(op::convolution, x.type, spread_shape(x.shape, filter.shape, o), geometry);
 }
 
-constexpr bool can_spread(symbolic_shape x, std::int64_t out, const conv_transpose_options& o, int axes) {
+constexpr bool has_output_padding(const conv_transpose_options& o, int axes) {
   for (int i = 0; i < axes; ++i) {
     const std::int64_t more = o.output_padding[i];
-    if (!x[i + 2].is_static() || more < 0 || (more >= o.stride[i] && more >= o.dilation[i])) return false;
-    x[i + 2] = x[i + 2].coefficient + zeros_behind(o, i);
+    if (more < 0 || (more >= o.stride[i] && more >= o.dilation[i])) return false;
   }
+  return true;
+}
+constexpr bool can_spread(symbolic_shape x, std::int64_t out, const conv_transpose_options& o, int axes) {
+  for (int i = 0; i < axes; ++i) x[i + 2] = x[i + 2].coefficient + zeros_behind(o, i);
   return spread_shape(x, filter_shape(x[1].coefficient, out / o.groups, adjoint_of(o), axes), o).rank > 0;
 }
 
@@ -10833,16 +10876,8 @@ struct conv_transpose {
 /// As torch.nn.Conv1d: conv2d of [n, c, w].
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_options{}>>
 [[nodiscard]] constexpr auto conv1d(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT(
-      detail::is_geometry(options, 1),
-      "meganeura: conv1d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", name,
-      x)
-  MEGANEURA_EXPECT_FLOATS("conv1d<name, out, options>(x)", x, name)
-  MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options, 1),
-                   "meganeura: conv1d<name, out, options>(x): x must be [n, c, w], c and out multiples of groups", name,
-                   x)
-  MEGANEURA_EXPECT(detail::has_room(x.facts().shape, options),
-                   "meganeura: conv1d<name, out, options>(x): the window must fit into [n, c, w] of known w", name, x)
+  MEGANEURA_EXPECT_CHANNELS("conv1d", 1, "[n, c, w]", "w", "", options)
+  MEGANEURA_EXPECT_ROOM("conv1d", "w")
   return detail::layer<layers::conv>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
@@ -10854,17 +10889,8 @@ MEGANEURA_UNNAMED(conv1d, "conv1d<name, out, options>(x)")
 /// As torch.nn.Conv3d: conv2d of [n, c, d, h, w].
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_options{}>>
 [[nodiscard]] constexpr auto conv3d(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT(detail::is_geometry(options, 3),
-                   "meganeura: conv3d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, "
-                   "padding 0, each one number or three",
-                   name, x)
-  MEGANEURA_EXPECT_FLOATS("conv3d<name, out, options>(x)", x, name)
-  MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options, 3),
-                   "meganeura: conv3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups",
-                   name, x)
-  MEGANEURA_EXPECT(
-      detail::has_room(x.facts().shape, options),
-      "meganeura: conv3d<name, out, options>(x): the window must fit into [n, c, d, h, w] of known d, h and w", name, x)
+  MEGANEURA_EXPECT_CHANNELS("conv3d", 3, "[n, c, d, h, w]", "d, h and w", ", each one number or three", options)
+  MEGANEURA_EXPECT_ROOM("conv3d", "d, h and w")
   return detail::layer<layers::conv>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
@@ -10875,23 +10901,12 @@ MEGANEURA_UNNAMED(conv3d, "conv3d<name, out, options>(x)")
 
 /// As torch.nn.ConvTranspose1d, the adjoint of a convolution: each element of x spreads over a window. An extent w
 /// becomes (w - 1) stride + dilation (kernel - 1) + 1 + output_padding - 2 padding.
-/// shapes: [n, c, w] -> [n, out, ow]. errors: as conv1d, "output_padding is less than the stride or the
-/// dilation".
+/// shapes: [n, c, w] -> [n, out, ow]. errors: as conv1d, "output_padding must be at least 0, and less
+/// than the stride or the dilation", "padding must leave an extent of at least 1 of the result".
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_transpose_options{}>>
 [[nodiscard]] constexpr auto conv_transpose1d(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT(
-      detail::is_geometry(detail::adjoint_of(options), 1),
-      "meganeura: conv_transpose1d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding "
-      "0",
-      name, x)
-  MEGANEURA_EXPECT_FLOATS("conv_transpose1d<name, out, options>(x)", x, name)
-  MEGANEURA_EXPECT(
-      detail::fits_groups(x.facts().shape, out, detail::adjoint_of(options), 1),
-      "meganeura: conv_transpose1d<name, out, options>(x): x must be [n, c, w], c and out multiples of groups", name, x)
-  MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 1),
-                   "meganeura: conv_transpose1d<name, out, options>(x): extents of x must be known, the result's at "
-                   "least 1, and output_padding is less than the stride or the dilation",
-                   name, x)
+  MEGANEURA_EXPECT_CHANNELS("conv_transpose1d", 1, "[n, c, w]", "w", "", detail::adjoint_of(options))
+  MEGANEURA_EXPECT_SPREAD("conv_transpose1d", 1)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = conv_transpose_options{}, value A>
@@ -10903,20 +10918,8 @@ MEGANEURA_UNNAMED(conv_transpose1d, "conv_transpose1d<name, out, options>(x)")
 /// As torch.nn.ConvTranspose2d: conv_transpose1d of [n, c, h, w].
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_transpose_options{}>>
 [[nodiscard]] constexpr auto conv_transpose2d(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT(
-      detail::is_geometry(detail::adjoint_of(options), 2),
-      "meganeura: conv_transpose2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding "
-      "0",
-      name, x)
-  MEGANEURA_EXPECT_FLOATS("conv_transpose2d<name, out, options>(x)", x, name)
-  MEGANEURA_EXPECT(
-      detail::fits_groups(x.facts().shape, out, detail::adjoint_of(options), 2),
-      "meganeura: conv_transpose2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups", name,
-      x)
-  MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 2),
-                   "meganeura: conv_transpose2d<name, out, options>(x): extents of x must be known, the result's at "
-                   "least 1, and output_padding is less than the stride or the dilation",
-                   name, x)
+  MEGANEURA_EXPECT_CHANNELS("conv_transpose2d", 2, "[n, c, h, w]", "h and w", "", detail::adjoint_of(options))
+  MEGANEURA_EXPECT_SPREAD("conv_transpose2d", 2)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = conv_transpose_options{}, value A>
@@ -10928,20 +10931,9 @@ MEGANEURA_UNNAMED(conv_transpose2d, "conv_transpose2d<name, out, options>(x)")
 /// As torch.nn.ConvTranspose3d: conv_transpose1d of [n, c, d, h, w].
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_transpose_options{}>>
 [[nodiscard]] constexpr auto conv_transpose3d(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT(
-      detail::is_geometry(detail::adjoint_of(options), 3),
-      "meganeura: conv_transpose3d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding "
-      "0, each one number or three",
-      name, x)
-  MEGANEURA_EXPECT_FLOATS("conv_transpose3d<name, out, options>(x)", x, name)
-  MEGANEURA_EXPECT(
-      detail::fits_groups(x.facts().shape, out, detail::adjoint_of(options), 3),
-      "meganeura: conv_transpose3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups",
-      name, x)
-  MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 3),
-                   "meganeura: conv_transpose3d<name, out, options>(x): extents of x must be known, the result's at "
-                   "least 1, and output_padding is less than the stride or the dilation",
-                   name, x)
+  MEGANEURA_EXPECT_CHANNELS("conv_transpose3d", 3, "[n, c, d, h, w]", "d, h and w", ", each one number or three",
+                            detail::adjoint_of(options))
+  MEGANEURA_EXPECT_SPREAD("conv_transpose3d", 3)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = conv_transpose_options{}, value A>
@@ -18333,7 +18325,8 @@ template <class Model>
 std::vector<node_id> lower_last(graph& g, std::span<const scoped_body> bodies, std::span<const node_id> operands,
                                 std::span<const symbol_extent> bindings);
 
-/// Parameters and states alone, whose shapes may not depend on a symbol without a binding: all sizes share them.
+/// Parameters and states, whose shapes may not depend on a symbol without a binding: all sizes share them. Of what is
+/// computed there are only transposed convolutions, so that plan::make_layout knows their filters.
 /// errors: invalid_argument for such a symbol.
 void lower_leaves(graph& g, std::span<const scoped_body> bodies, std::span<const symbol_extent> bindings);
 
@@ -19027,13 +19020,14 @@ class sized_programs {
   /// errors: invalid_argument before either.
   [[nodiscard]] const program& latest() const;
   [[nodiscard]] const open_sizes& sizes() const { return sizes_; }
+  /// errors: invalid_argument once it was moved from; all but this, keep and ran say so themselves.
+  void check_alive() const;
 
  private:
   struct entry {
     std::vector<std::int64_t> sizes;
     std::shared_ptr<program> built;
   };
-  void check_alive() const;
   [[nodiscard]] std::shared_ptr<program> built(const symbol_extents& sizes, const builder& build);
 
   device device_;
@@ -19070,7 +19064,7 @@ class inference {
   /// every symbol is fixed, the program is built at once; where none is and no parameters are given, they are made by
   /// the first program.
   inference(const device& on, sized<graph> g, const run_options& options = {}, meganeura::parameters weights = {});
-  /// What was moved from can be assigned to or destroyed.
+  /// What was moved from can be assigned to or destroyed; every other call that does something throws invalid_argument.
   inference(inference&&) noexcept;
   inference& operator=(inference&&) noexcept;
   ~inference();
@@ -19973,6 +19967,11 @@ class optimizer {
                   "numbers(step) and update(element) of optimizer_definition is one; docs/extending.md writes one");
   }
 
+  // Copied where it could be moved, so that there is none without a definition.
+  optimizer(const optimizer&) = default;
+  optimizer& operator=(const optimizer&) = default;
+  ~optimizer() = default;
+
   [[nodiscard]] std::string name() const { return definition_->name(); }
   /// Calls visit(name, value) for every rate.
   template <class Visit>
@@ -20329,7 +20328,7 @@ class training {
   /// then take parameters() and init them.
   training(const device& on, sized<graph_with_loss> model, const optimizer& chosen,
            const training_options& options = {}, meganeura::parameters weights = {});
-  /// What was moved from can be assigned to or destroyed.
+  /// What was moved from can be assigned to or destroyed; every other call that does something throws invalid_argument.
   training(training&&) noexcept;
   training& operator=(training&&) noexcept;
   ~training();
@@ -20431,6 +20430,7 @@ class training {
   [[nodiscard]] const meganeura::program& program() const { return programs_.latest(); }
 
  private:
+  void check_alive() const { programs_.check_alive(); }
   std::shared_ptr<meganeura::program> select(std::span<const input_values> inputs, const symbol_extents& sizes);
   float evaluate(std::optional<inference>& by, const meganeura::parameters& weights,
                  std::span<const input_values> inputs, const symbol_extents& sizes);
@@ -21262,7 +21262,8 @@ MEGANEURA_INLINE std::string to_string(const product_schedule& value) {
   };
   return fmt::format("{} {}x{}x{} {}x{}{}{}{}{}", name, value.tile_m, value.tile_n, value.tile_k, value.subgroup_m,
                      value.subgroup_n, more("slices", value.slices), more("depth", value.depth),
-                     more("parts", value.parts), more(value.along_terms ? "for taps" : "taps", value.taps));
+                     more("parts", value.parts),
+                     more(value.places == place_axes::terms ? "for taps" : "taps", value.taps));
 }
 
 namespace detail {
@@ -27587,7 +27588,8 @@ MEGANEURA_INLINE layout make_training_layout(const graph& g) { return detail::la
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
 // A plan in the making, and the parts of the planner, each of which adds to what those before it found.
-// How a product's results are cut into tiles: what its cost is estimated by and its kernel generated from.
+// How a product's results are cut into tiles: what its cost is estimated by and its kernel generated from. The kernel
+// of convolve chooses among tiles of its own, kernels/convolution_tiled.hpp; its cost is by these.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -27681,24 +27683,23 @@ struct strided_extent {
   std::int64_t extent = 1, stride = 0;
 };
 
-/// Windows of images with a stride of 1, as a product's right operand: its terms are channels' taps, its columns places
-/// (or, `along_terms`, the other way round) of windows, of which those of an image lie in rows `pitch` elements apart.
-/// The same tap of neighbouring windows are neighbours, also from one row to the next, if one counts what lies between
-/// rows as windows, too, whose results nobody wants. So the windows of a tile share one run of elements of a channel,
-/// `reach` more than the tile has places.
+/// Windows of images with a stride of 1, as a product's right operand: of its columns and terms the ones are `places`
+/// of windows, of which those of an image lie in rows `pitch` elements apart, the others channels' taps. The same tap
+/// of neighbouring windows are neighbours, also from one row to the next, if one counts what lies between rows as
+/// windows, too, whose results nobody wants. So the windows of a tile share one run of elements of a channel, `reach`
+/// more than the tile has places.
 struct product_windows {
   std::int64_t images = 1, height = 1, width = 1, pitch = 1;
-  std::int64_t taps = 0, last_taps = 0;  // of a window (0: these are none), and along its last axis
+  std::int64_t taps = 0, last_taps = 0;  // of a window, and along its last axis
   std::int64_t reach = 0;
-  bool along_terms = false;  // places are terms, channels' taps columns: what a filter's gradient adds up
-  [[nodiscard]] constexpr bool is_empty() const { return taps == 0; }
-  [[nodiscard]] constexpr bool are_columns() const { return taps > 0 && !along_terms; }
+  place_axes places = place_axes::none;
+  [[nodiscard]] constexpr bool is_empty() const { return places == place_axes::none; }
   /// Of an image, from its first place to its last.
   [[nodiscard]] constexpr std::int64_t length() const { return (height - 1) * pitch + width; }
   friend auto operator<=>(const product_windows&, const product_windows&) = default;
 };
-/// Of the axes of places and of channels' taps, from the outermost; empty where they are no such windows, or reach
-/// further than kernels stage.
+/// Of the axes of places and of channels' taps, from the outermost, as places were columns; empty where they are no
+/// such windows, or reach further than kernels stage.
 [[nodiscard]] constexpr product_windows windows_at(std::span<const strided_extent> columns,
                                                    std::span<const strided_extent> terms) {
   constexpr std::int64_t most_reach = 512;
@@ -27732,14 +27733,16 @@ struct product_windows {
     }
   }
   if (axes == 0 || taps == 1 || channels % 16 != 0) return {};
-  found.taps = taps;
+  found.taps = taps, found.places = place_axes::columns;
   return found;
 }
 /// Of the axes of columns and terms.
 [[nodiscard]] constexpr product_windows windows_of(std::span<const strided_extent> columns,
                                                    std::span<const strided_extent> terms) {
   product_windows found = windows_at(columns, terms);
-  if (found.is_empty()) found = windows_at(terms, columns), found.along_terms = !found.is_empty();
+  if (!found.is_empty()) return found;
+  found = windows_at(terms, columns);
+  if (!found.is_empty()) found.places = place_axes::terms;
   return found;
 }
 
@@ -27838,7 +27841,7 @@ template <class GroupOf>
 
 /// Workgroups' tiles on matrix units.
 [[nodiscard]] constexpr std::int64_t tiles_of(const product_schedule& s, const product_extents& p) {
-  if (s.has_places())
+  if (s.places == place_axes::columns)
     return p.batch * p.windows.images * ceil_div<std::int64_t>(p.m, s.tile_m) *
            ceil_div<std::int64_t>(p.windows.length(), s.tile_n);
   return p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);
@@ -28303,7 +28306,7 @@ class replay {
     for (int side = 0, axis = 0; side < 4; ++side) {
       for (int i = 0; i < axes[side]; ++i) sides[side] *= product->space[axis++];
     }
-    if (cut.has_places()) {  // each image has tiles of its own
+    if (cut.places == place_axes::columns) {  // each image has tiles of its own
       const fusion::product_windows windows = fusion::extents_of(*product).windows;
       images = windows.images, sides[2] = windows.length();
     }
@@ -30095,17 +30098,123 @@ MEGANEURA_INLINE std::vector<node_id> lower_last(graph& g, std::span<const scope
   return {results.begin(), results.end()};
 }
 
+namespace detail {
+
+// Leaves without what is computed of them, as the sizes of that are open; but a transposed convolution that has one as
+// its filter, or what is made of one element by element, is there, of a single place: layouts say of a leaf whether it
+// is such a filter.
+class leaf_lowering {
+ public:
+  using leaves = std::set<node_id>;  // that a value is made of element by element
+
+  leaf_lowering(graph& g, std::span<const symbol_extent> bindings, used_names& names)
+      : graph_(g), bindings_(bindings), names_(names) {}
+
+  // Of the results; arguments that are not given are made of none.
+  std::vector<leaves> run(const module_body& body, std::span<const leaves> arguments, bool shared = false) {
+    std::vector<leaves> values;
+    std::map<int, std::vector<leaves>> calls;  // by place: their results
+    for (int i = 0; i < body.size; ++i) {
+      const typed_node& n = body.nodes[i];
+      std::vector<leaves> operands;
+      for (int k = 0; k < n.operand_count; ++k) operands.push_back(values[static_cast<std::size_t>(n.operand(k))]);
+      if (n.body) {
+        calls[i] = call(n, operands, shared || is_shared(n));
+        values.push_back(calls[i][0]);
+      } else if (n.kind == primitive::argument) {
+        const auto number = static_cast<std::size_t>(n.count);
+        values.push_back(number < arguments.size() ? arguments[number] : leaves());
+      } else if (n.kind == primitive::result) {
+        values.push_back(calls.at(n.operand(0))[static_cast<std::size_t>(n.count)]);
+      } else {
+        values.push_back(made(n, operands, shared));
+      }
+    }
+    std::vector<leaves> results;
+    for (int i = 0; i < body.result_count; ++i) results.push_back(values[static_cast<std::size_t>(body.place(i))]);
+    return results;
+  }
+
+ private:
+  std::vector<leaves> call(const typed_node& n, std::vector<leaves> operands, bool shared) {
+    std::vector<leaves> results;
+    for_each_turn(graph_, n, [&] {
+      results = run(*n.body, operands, shared);
+      if (n.kind == primitive::repeat) std::ranges::copy(results, operands.begin());
+    });
+    return results;
+  }
+
+  leaves made(const typed_node& n, const std::vector<leaves>& operands, bool shared) {
+    if (is_leaf(n)) {
+      node_spec spec = spec_of(n);
+      spec.shape = bound(*n.shape, bindings_);
+      return {node_id(names_.node(graph_, spec, {}, shared || is_shared(n)))};
+    }
+    switch (n.kind) {
+      case primitive::map:
+      case primitive::cast:
+      case primitive::reshape:
+      case primitive::permute:
+      case primitive::slice:
+      case primitive::expand:
+      case primitive::flip: {
+        leaves all;
+        for (const leaves& each : operands) all.insert(each.begin(), each.end());
+        return all;
+      }
+      case primitive::by_mode:
+      case primitive::tap:
+        return operands[0];
+      case primitive::node:
+        if (static_cast<op>(n.function) == op::convolution) convolve(n, operands[1]);
+        return {};
+      case primitive::argument:
+      case primitive::parameter:
+      case primitive::state:
+      case primitive::constant:
+      case primitive::iota:
+      case primitive::random:
+      case primitive::element_count:
+      case primitive::indices:
+      case primitive::assign:
+      case primitive::call:
+      case primitive::repeat:
+      case primitive::result:
+        return {};
+    }
+    return {};
+  }
+
+  // The first one decides what a filter is.
+  void convolve(const typed_node& n, const leaves& filters) {
+    const auto how = unpacked<convolution_attribute>(spec_of(n).list);
+    for (const node_id each : filters) {
+      const shape filter = graph_[each].extents;
+      if (!decided_.insert(each).second || how.form != convolution_attribute::input) continue;
+      if (filter.rank() != how.spatial + 2) continue;
+      shape place{1, filter[0]}, spread{1, filter[1]};
+      for (int axis = 2; axis < filter.rank(); ++axis) place.push_back(1), spread.push_back(filter[axis]);
+      (void)graph_.convolution(graph_.full(place, 1, graph_[each].type), each,
+                               {.form = convolution_attribute::input, .spatial = how.spatial}, spread);
+    }
+  }
+
+  graph& graph_;
+  std::span<const symbol_extent> bindings_;
+  used_names& names_;
+  std::set<node_id> decided_;
+};
+
+}  // namespace detail
+
 MEGANEURA_INLINE void lower_leaves(graph& g, std::span<const scoped_body> bodies,
                                    std::span<const symbol_extent> bindings) {
   detail::used_names names = detail::names_of(g, bodies);
+  detail::leaf_lowering leaves(g, bindings, names);
   for (const scoped_body& each : bodies) {
     const graph::scope in(g, each.scope);
-    detail::for_each_node(g, *each.body, [&](const typed_node& n, bool shared, bool) {
-      if (!detail::is_leaf(n)) return;
-      detail::node_spec spec = detail::spec_of(n);
-      spec.shape = bound(*n.shape, bindings);
-      names.node(g, spec, {}, shared);
-    });
+    (void)leaves.run(*each.body, {});
   }
 }
 
@@ -31821,8 +31930,8 @@ inline constexpr double busy_subgroups = 8;
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 /// The ordinary one that a product of the schedule falls back to where its windows' places are terms.
-[[nodiscard]] constexpr product_schedule without_places(product_schedule s, const matrix_shape& unit) {
-  s.tile_k = unit.k * s.slices, s.taps = s.reach = 0, s.along_terms = false;
+[[nodiscard]] constexpr product_schedule without_windows(product_schedule s, const matrix_shape& unit) {
+  s.tile_k = unit.k * s.slices, s.taps = s.reach = 0, s.places = place_axes::none;
   return s;
 }
 
@@ -31845,14 +31954,15 @@ namespace detail {
   std::uint32_t exchange =
       s.slices > 1 ? 4 * (s.tile_n + 4) * s.slices * s.tile_m : 4 * (s.subgroup_n + 4) * s.subgroups() * unit.m;
   std::uint32_t operands = 0;
-  if (s.along_terms) {  // places of both, and one unit's terms where they do not do; a row of fragments of all taps
+  if (s.places == place_axes::terms) {  // places of both, and one unit's terms where they do not do; a row of
+                                        // fragments of all taps
     const std::uint32_t channels = s.tile_n / s.taps;
     const std::uint32_t shared = s.tile_k * (s.tile_m / group + 2) + (s.tile_k + s.reach) * (channels / group + 2);
-    operands = std::max(shared, detail::plain_operands(without_places(s, unit))) * s.terms() * bytes;
+    operands = std::max(shared, detail::plain_operands(without_windows(s, unit))) * s.terms() * bytes;
     exchange = std::max(exchange, 4 * (s.tile_n + 4 * s.taps) * (s.tile_m / s.subgroup_m) * unit.m);
   } else {  // of windows that share elements: these, and taps of the left operand
     const std::uint32_t shared = (s.tile_n + s.reach + s.taps * s.tile_m) * (s.tile_k / group + 8 / group);
-    operands = std::max(detail::plain_operands(s), s.taps > 0 ? shared : 0) * s.terms() * bytes;
+    operands = std::max(detail::plain_operands(s), s.places == place_axes::columns ? shared : 0) * s.terms() * bytes;
   }
   return std::max(operands, exchange) + (s.is_half() ? 0 : 4 * (s.tile_m + s.tile_n) + 16) + (s.parts > 1 ? 16 : 0);
 }
@@ -31864,6 +31974,7 @@ namespace detail {
 
 /// Whether the device has room for it.
 [[nodiscard]] constexpr bool fits(const product_schedule& s, const device_profile& device) {
+  if ((s.places == place_axes::none) != (s.taps == 0)) return false;
   return s.subgroups() > 0 && has_units(device) && shared_bytes_of(s, device.unit) <= device.max_shared_bytes &&
          s.subgroups() * device.subgroup_size <= device.max_invocations;
 }
@@ -31907,21 +32018,25 @@ inline constexpr tile_shape tile_shapes[] = {{16, 32, 16, 32, {4}},
 inline constexpr std::uint32_t deepest_step = 288;
 inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written out
 
-// What an invocation has of a tile: its sums, and what is on its way for it.
-[[nodiscard]] inline std::uint32_t held(const product_schedule& s, std::uint32_t threads) {
+// What an invocation has of a tile: its sums, and what is on its way for it. Of windows that share elements mostly all
+// taps of what is multiplied by them.
+[[nodiscard]] inline std::uint32_t held(const product_schedule& s, const product_windows& windows,
+                                        std::uint32_t threads) {
   const std::uint32_t results = s.subgroup_m * s.subgroup_n * s.subgroups() / threads;
   const std::uint32_t elements = s.is_half() ? 2 : 1;  // of a register
-  if (s.along_terms) {  // and what was seen of two groups of rows and of one of channels, as of 3 x 3 taps
+  if (s.places ==
+      place_axes::terms) {  // and what was seen of two groups of rows and of one of channels, as of 3 x 3 taps
     const std::uint32_t loaded = s.tile_k * s.tile_m + (s.tile_k + s.reach) * (s.tile_n / s.taps);
     return results * (s.keeps_low() ? 2 : 1) + loaded / threads + 12;
   }
-  // Of windows that share elements mostly all taps of what is multiplied by them, 9.
-  const std::uint32_t rows = s.taps > 0 ? 9 * s.tile_m + s.tile_n + s.reach : s.tile_m + s.tile_n;
+  const std::uint32_t taps = s.places == place_axes::columns ? static_cast<std::uint32_t>(windows.taps) : 1;
+  const std::uint32_t rows = taps * s.tile_m + s.tile_n + s.reach;
   return results * (s.keeps_low() ? 2 : 1) + rows * s.tile_k * s.depth / (threads * elements);
 }
-[[nodiscard]] inline bool has_registers(const product_schedule& s, const device_profile& device) {
+[[nodiscard]] inline bool has_registers(const product_schedule& s, const product_windows& windows,
+                                        const device_profile& device) {
   const std::uint32_t threads = s.subgroups() * device.subgroup_size;
-  return (s.is_half() ? 48 : 64) + held(s, threads) <= std::min(240u, 65536 / threads);
+  return (s.is_half() ? 48 : 64) + held(s, windows, threads) <= std::min(240u, 65536 / threads);
 }
 
 /// Of an invocation where units are emulated, at most: drivers may end it behind so many (max_loop_iterations).
@@ -32003,7 +32118,8 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
         const std::uint32_t deepest = steps > detail::most_steps ? 1 : std::min(steps, 5u);
         for (s.depth = 1; s.depth <= deepest; ++s.depth) {
           const bool is_taken = s.depth <= 3 || s.depth == steps;
-          if (is_taken && detail::has_registers(s, device) && detail::ends_in_time(s, k, device)) found.push_back(s);
+          if (is_taken && detail::has_registers(s, {}, device) && detail::ends_in_time(s, k, device))
+            found.push_back(s);
         }
       }
     }
@@ -32042,11 +32158,11 @@ inline constexpr tap_shape tap_shapes[] = {{32, 32, 32}, {64, 32, 32}, {64, 32, 
       continue;
     if (arithmetic == product_arithmetic::split && t.subgroup_m * t.channels > largest_split) continue;
     product_schedule s{arithmetic, t.tile_m, taps * t.channels, 0, t.subgroup_m, t.channels};
-    s.taps = taps, s.reach = static_cast<std::uint32_t>(windows.reach), s.along_terms = true;
+    s.taps = taps, s.reach = static_cast<std::uint32_t>(windows.reach), s.places = place_axes::terms;
     const bool has_lanes = 4 * s.subgroups() * device.subgroup_size >= std::bit_ceil(std::max(s.tile_m, s.tile_n));
     for (s.tile_k = 128; has_lanes && s.tile_k >= 16; s.tile_k /= 2) {
       const std::int64_t terms = windows.images * ceil_div<std::int64_t>(windows.length(), s.tile_k) * s.tile_k;
-      if (s.tile_k % device.unit.k == 0 && fits(s, device) && has_registers(s, device) &&
+      if (s.tile_k % device.unit.k == 0 && fits(s, device) && has_registers(s, windows, device) &&
           ends_in_time(s, std::max(p.k, terms), device))
         found.push_back(s);
     }
@@ -32063,7 +32179,7 @@ inline constexpr tap_shape tap_shapes[] = {{32, 32, 32}, {64, 32, 32}, {64, 32, 
   std::vector<product_schedule> found;
   const product_windows& windows = p.windows;
   if (windows.is_empty() || p.paired || arithmetic == product_arithmetic::half) return found;
-  if (windows.along_terms) return detail::tap_schedules(arithmetic, p, device);
+  if (windows.places == place_axes::terms) return detail::tap_schedules(arithmetic, p, device);
   if (p.k % windows.taps != 0) return found;
   const std::int64_t channels = p.k / windows.taps;
   for (const detail::tile_shape& t : detail::window_shapes) {
@@ -32071,12 +32187,12 @@ inline constexpr tap_shape tap_shapes[] = {{32, 32, 32}, {64, 32, 32}, {64, 32, 
     if (t.only && *t.only != arithmetic) continue;
     for (const std::uint32_t slices : t.slices) {
       product_schedule s{arithmetic, t.tile_m, t.tile_n, 0, t.subgroup_m, t.subgroup_n, slices};
-      s.reach = static_cast<std::uint32_t>(windows.reach);
+      s.reach = static_cast<std::uint32_t>(windows.reach), s.places = place_axes::columns;
       for (s.tile_k = 64; s.tile_k >= device.unit.k * slices; s.tile_k /= 2) {
         if (channels % s.tile_k != 0 || s.tile_k % (device.unit.k * slices) != 0) continue;
         for (const std::int64_t taps : {windows.last_taps, windows.taps}) {
           s.taps = static_cast<std::uint32_t>(taps);
-          if (fits(s, device) && detail::has_registers(s, device) && detail::ends_in_time(s, p.k, device))
+          if (fits(s, device) && detail::has_registers(s, windows, device) && detail::ends_in_time(s, p.k, device))
             found.push_back(s);
           // Of a left operand that is read number by number all at once were slower each time.
           if (windows.taps == windows.last_taps || p.single_left) break;
@@ -32090,10 +32206,10 @@ inline constexpr tap_shape tap_shapes[] = {{32, 32, 32}, {64, 32, 32}, {64, 32, 
 /// What shares_terms() asks for.
 [[nodiscard]] constexpr bool shares_terms(const product_schedule& s, const product_extents& p,
                                           const device_profile& device) {
-  if (s.taps == 0) return shares_terms(s, p.k, device);
-  if (s.along_terms != p.windows.along_terms) return false;
-  if (s.along_terms) return s.parts == 1;
-  return !p.windows.is_empty() && p.k % p.windows.taps == 0 && shares_terms(s, p.k / p.windows.taps, device);
+  if (s.places == place_axes::none) return shares_terms(s, p.k, device);
+  if (s.places != p.windows.places) return false;
+  if (s.places == place_axes::terms) return s.parts == 1;
+  return p.k % p.windows.taps == 0 && shares_terms(s, p.k / p.windows.taps, device);
 }
 
 /// All there is for a product, of sums that are too long for one total in as many parts as they have at least.
@@ -32135,7 +32251,7 @@ inline constexpr double places_once = 3e-6;  // what is expected of others too m
   const detail::place_costs& of_places = split ? detail::split_places : detail::rounded_places;
   const matrix_shape& unit = device.unit;
   const std::uint32_t threads = s.subgroups() * device.subgroup_size;
-  const double registers = std::clamp(costs.registers + detail::held(s, threads), 32.0, 255.0);
+  const double registers = std::clamp(costs.registers + detail::held(s, p.windows, threads), 32.0, 255.0);
   // What a multiprocessor of the hardware measured has room for.
   const double beside =
       std::max(1.0, std::floor(std::min({2048.0 / threads, 232448.0 / (shared_bytes_of(s, unit) + 1024),
@@ -32148,23 +32264,24 @@ inline constexpr double places_once = 3e-6;  // what is expected of others too m
   const std::int64_t k = p.k / s.parts;
   auto terms = static_cast<double>(ceil_div<std::int64_t>(k, unit.k) * unit.k);
   // Of windows that share elements each step has so many taps of tile_k channels.
-  const double taps = s.has_places() ? s.taps : 1, all_taps = s.has_places() ? static_cast<double>(p.windows.taps) : 1;
+  const bool are_columns = s.places == place_axes::columns, are_terms = s.places == place_axes::terms;
+  const double taps = are_columns ? s.taps : 1, all_taps = are_columns ? static_cast<double>(p.windows.taps) : 1;
   auto steps = static_cast<double>(ceil_div<std::int64_t>(k, s.tile_k)) / taps;
   // Groups of four that invocations stage, each as many as any.
   const auto groups_of = [&](std::uint32_t elements) { return static_cast<double>(ceil_div(elements / 4, threads)); };
   const auto staged = [&](std::uint32_t rows) { return groups_of(rows * s.tile_k); };
   const double left = staged(s.tile_m) * taps;
   double right = staged(s.tile_n + s.reach) * taps / all_taps;  // once for all taps
-  double groups = left + (s.taps > 0 ? staged(s.tile_n + s.reach) : right);
+  double groups = left + (are_columns ? staged(s.tile_n + s.reach) : right);
   // Single loads of neighbours that are few reach many lines of memory for little (fitted to 440 times of windows of
   // images on an H200, 29 November 2026; docs/performance.md).
   const auto longer = [&](bool is_single, std::uint32_t side) {
     return is_single ? 1.5 + costs.single * std::pow(32.0 / side, 1.5) : 1;
   };
   double rows =
-      (left * (s.taps > 0 ? 1.5 : longer(p.single_left, s.tile_m)) + right * longer(p.single_right, s.tile_n)) *
+      (left * (are_columns ? 1.5 : longer(p.single_left, s.tile_m)) + right * longer(p.single_right, s.tile_n)) *
       threads * 4 / s.tile_k;
-  if (s.along_terms) {  // all places of all images, also those between rows, and what all taps see of them
+  if (are_terms) {  // all places of all images, also those between rows, and what all taps see of them
     steps = static_cast<double>(p.windows.images * ceil_div<std::int64_t>(p.windows.length(), s.tile_k));
     terms = steps * s.tile_k;
     right = groups_of((s.tile_k + s.reach) * (s.tile_n / s.taps));
@@ -32181,7 +32298,7 @@ inline constexpr double places_once = 3e-6;  // what is expected of others too m
   // Windows that share elements, fitted to 1,400 times of 17 convolutions: within 1.1 times the best of each, mostly.
   const double by_tile = split ? (results < 8192 ? 0.82 : 0.95) : s.subgroup_m == unit.m ? 1.15 : 0.95;
   const double by_rows = s.subgroup_m <= 32 ? of_places.narrow : of_places.wide;
-  const double fitted = s.taps == 0 ? 1 : s.along_terms ? by_rows : by_tile * (p.single_left ? 0.85 : 1);
+  const double fitted = are_terms ? by_rows : are_columns ? by_tile * (p.single_left ? 0.85 : 1) : 1;
   const auto shared = [&](double groups_beside) {
     return (overlaps ? 0.75 : 1) * fitted * work * (1 + costs.few * 16 / (s.subgroups() * groups_beside)) +
            results * s.slices * costs.exchange;
@@ -32194,8 +32311,8 @@ inline constexpr double places_once = 3e-6;  // what is expected of others too m
   const double pair = !p.paired || !split ? 1 : !has_both_sums(s, unit) ? 1.6 : s.subgroup_m == unit.m ? 1.1 : 0.75;
   // Those that share results meet, and the last reads the sums of all.
   const double meeting = s.parts == 1 ? 0 : 1.2e-6 + s.parts * results * 4 / 28e9;
-  const double once = s.along_terms ? detail::places_once : costs.once + code * costs.code;
-  const double wait = std::ceil(steps / s.depth) * costs.wait * (s.along_terms ? of_places.wait : 1);
+  const double once = are_terms ? detail::places_once : costs.once + code * costs.code;
+  const double wait = std::ceil(steps / s.depth) * costs.wait * (are_terms ? of_places.wait : 1);
   return {meeting + pair * (once + rounds * (wait + shared(together) * together)),
           static_cast<double>(tiles) / device.compute_units * shared(beside),
           static_cast<double>(tiles) / (device.compute_units * beside)};
@@ -32283,7 +32400,7 @@ struct product_start {
   const std::int64_t least_terms = device.split_terms / (p.has_single() ? 2 : 1);
   double least = otherwise.seconds, busy = std::numeric_limits<double>::infinity();
   for (product_schedule s : product_schedules(arithmetic, p, device)) {
-    if (s.taps > 0 && !start.is_empty()) continue;
+    if (s.places != place_axes::none && !start.is_empty()) continue;
     if (s.parts > 1 && (p.paired || start.statistics)) continue;
     if ((p.paired || start.statistics) && !fits_beside(s, start.statistics, p.paired, device)) continue;
     const std::int64_t tiles = tiles_of(s, p);
@@ -32296,15 +32413,17 @@ struct product_start {
                                  !p.paired && p.k >= parts * least_terms;
       if (parts > at_least && !is_one_of_few) break;
       if (!shares_terms(s, p, device)) continue;
+      const auto scratch = 4 * static_cast<std::uint64_t>(scratch_of(s, p).sums);
+      if (scratch > device.max_binding_bytes) break;
       const kernel_time time = unit_time(s, p, device);
       const double seconds = time.alone + start_time(start, s, p, device).alone;
       const double counted = parts > 1 ? error * seconds : seconds;
       // Gradients of filters have the device to themselves seldom. Rounded ones of which all were the quickest alone
       // made ResNet-50's forward and backward 2 % slower; split ones 0.6 % quicker (H200, one call).
-      if (s.along_terms && arithmetic == product_arithmetic::rounded && time.busy > busy) continue;
+      if (s.places == place_axes::terms && arithmetic == product_arithmetic::rounded && time.busy > busy) continue;
       if (counted >= least) continue;
       least = counted, otherwise = {s, seconds};
-      if (!s.along_terms) busy = time.busy;
+      if (s.places != place_axes::terms) busy = time.busy;
     }
   }
   return otherwise;
@@ -33597,8 +33716,8 @@ inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what
     return {};
   if (!product->further.empty() && !tuned->is_on_units()) return {};
   if (product->prepared && !can_be_prepared(*tuned)) return {};
-  if (!detail::is_forward(product->a) && !tuned->has_places()) return {};
-  if (!product->border.is_empty() && tuned->taps == 0) return {};
+  if (!detail::is_forward(product->a) && tuned->places != place_axes::columns) return {};
+  if (!product->border.is_empty() && tuned->places == place_axes::none) return {};
   if (!is_on_offer(*tuned, extents, options.precision, device_of(options))) return {};
   matmul_attribute changed = *product;
   changed.schedule = *tuned;
@@ -34766,7 +34885,7 @@ MEGANEURA_INLINE std::string detail::quoted_names(std::span<const plan::named_ra
 
 MEGANEURA_INLINE const program& program::alive() const try {
   if (device_) return *this;
-  fail(error_category::invalid_argument, "this session or program was moved from; use what it was moved into");
+  fail(error_category::invalid_argument, "this session, trainer or program was moved from; use what it was moved into");
 } catch (...) {
   rethrow_as_error("using a program");
 }
@@ -35334,6 +35453,7 @@ MEGANEURA_INLINE std::shared_ptr<program> sized_programs::built(const symbol_ext
 
 MEGANEURA_INLINE std::shared_ptr<program> sized_programs::at(std::span<const input_values> inputs,
                                                              const symbol_extents& more, const builder& build) {
+  check_alive();
   bound_.clear();
   for (const input_values& each : sizes_.any() ? inputs : std::span<const input_values>()) {
     const auto bytes = static_cast<std::int64_t>(each.values.size());
@@ -35343,7 +35463,6 @@ MEGANEURA_INLINE std::shared_ptr<program> sized_programs::at(std::span<const inp
   const auto found = std::ranges::find(entries_, solved_, &entry::sizes);
   selected_ = static_cast<std::size_t>(found - entries_.begin());
   if (found == entries_.end()) {
-    check_alive();
     if (entries_.size() > most_) entries_.pop_back();
     std::shared_ptr<program> made = built(sizes_.named(solved_), build);
     for (const plan::named_tensor& input : made->plan().inputs.tensors) {
@@ -35369,7 +35488,7 @@ MEGANEURA_INLINE void sized_programs::ran() noexcept {
 
 MEGANEURA_INLINE void sized_programs::check_alive() const {
   if (device_) return;
-  fail(error_category::invalid_argument, "this session or program was moved from; use what it was moved into");
+  fail(error_category::invalid_argument, "this session, trainer or program was moved from; use what it was moved into");
 }
 
 MEGANEURA_INLINE const program& sized_programs::latest() const try {
@@ -35438,6 +35557,12 @@ MEGANEURA_INLINE std::vector<float> inference::run(std::span<const input_values>
                                                    const symbol_extents& sizes) try {
   meganeura::program& selected = select(inputs, sizes);
   const auto& outputs = selected.plan().outputs;
+  if (outputs.empty()) {
+    fail(
+        error_category::invalid_argument,
+        "run returns the only output and this graph has none, as one that was moved from; name what is to be read with "
+        "add_output");
+  }
   if (outputs.size() != 1) {
     fail(error_category::invalid_argument, "run returns the only output and this graph has {}; use start and read",
          detail::quoted_names(outputs));
@@ -36791,6 +36916,7 @@ inline graph evaluated(graph_with_loss model) {
 
 MEGANEURA_INLINE float training::evaluate(std::optional<inference>& by, const meganeura::parameters& weights,
                                           std::span<const input_values> inputs, const symbol_extents& sizes) {
+  check_alive();
   if (!by) {
     run_options options{.program = options_.program, .seed = options_.seed, .most_sizes = options_.most_sizes};
     const auto make = [make = make_, taps = std::exchange(options.program.taps, {})](const symbol_extents& at,
@@ -36813,6 +36939,7 @@ MEGANEURA_INLINE float training::evaluate(std::span<const input_values> inputs, 
 
 MEGANEURA_INLINE float training::evaluate_averages(std::span<const input_values> inputs,
                                                    const symbol_extents& sizes) try {
+  check_alive();
   if (!averages_ || averaged_ != parameters_.changes()) (void)averages();
   return evaluate(averages_evaluation_, averages_, inputs, sizes);
 } catch (...) {
@@ -36820,6 +36947,7 @@ MEGANEURA_INLINE float training::evaluate_averages(std::span<const input_values>
 }
 
 MEGANEURA_INLINE parameters training::averages() try {
+  check_alive();
   if (!options_.ema) {
     fail(error_category::invalid_argument, "averages: none are kept; give the training a decay: {{.ema = 0.999f}}");
   }
@@ -36841,6 +36969,7 @@ MEGANEURA_INLINE parameters training::averages() try {
 }
 
 MEGANEURA_INLINE const inference& training::evaluation() const try {
+  check_alive();
   const std::optional<inference>& last = evaluated_averages_ ? averages_evaluation_ : evaluation_;
   if (last) return *last;
   fail(error_category::invalid_argument, "nothing was evaluated yet; evaluate first");
@@ -36849,6 +36978,7 @@ MEGANEURA_INLINE const inference& training::evaluation() const try {
 }
 
 MEGANEURA_INLINE void training::set_learning_rate(float rate) try {
+  check_alive();
   optimizer chosen = optimizer_.with_rate("learning_rate", rate);
   group_optimizers_ = detail::checked_optimizers(groups_, chosen);
   optimizer_ = std::move(chosen);
@@ -36857,10 +36987,12 @@ MEGANEURA_INLINE void training::set_learning_rate(float rate) try {
 }
 
 MEGANEURA_INLINE float training::learning_rate() const {
+  check_alive();
   return static_cast<float>(static_cast<double>(optimizer_.learning_rate()) * rate_factor());
 }
 
 MEGANEURA_INLINE void training::observe(double number) try {
+  check_alive();
   if (!options_.plateau) {
     fail(error_category::invalid_argument,
          "observe: nothing waits for a number; give the training a plateau: {{.plateau = plateau{{}}}}");
@@ -36871,6 +37003,7 @@ MEGANEURA_INLINE void training::observe(double number) try {
 }
 
 MEGANEURA_INLINE void training::restart() {
+  check_alive();
   if (moments_) {
     moments_.reset();
   } else {
@@ -36884,11 +37017,13 @@ MEGANEURA_INLINE void training::restart() {
 }
 
 MEGANEURA_INLINE void training::save_checkpoint(const std::string& path) const {
+  check_alive();
   meganeura::save_checkpoint(path, parameters_, moments_,
                              {optimizer_, step_, seed_, groups_.described(), accumulated_, plateau_, batches_});
 }
 
 MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
+  check_alive();
   if (!parameters_) {
     fail(error_category::invalid_argument,
          "{} was to be loaded, and this graph's parameters are known with its first program; prepare some sizes, then "
@@ -45454,7 +45589,7 @@ inline const char* make_product(implementation_pass& pass, product_draft& draft,
   if (!value.start.is_empty()) {
     if (const char* problem = prologue_problem(value, loops)) return problem;
   }
-  if (is_backward && !value.schedule.has_places()) return "the left operand would be read backwards";
+  if (is_backward && value.schedule.places != place_axes::columns) return "the left operand would be read backwards";
   const bool on_units_alone = value.paired || !value.further.empty() || stored == dtype::f16;
   if (on_units_alone && !value.schedule.is_on_units()) return "only matrix units compute this, which others outrun";
   const bool second_in_eights = !value.paired || loops.accesses[3].offset % 8 == 0;
@@ -45737,7 +45872,7 @@ class convolution_as_product {
         reads_texels_(pass.device().prefers_texel_buffers),
         reasons_(bit(structural::convolution_to_contract) | g_.node(id).reasons) {}
 
-  // Whether there is one; nothing is added if not.
+  // Whether there is one; if not, at most copies were added that nothing reads.
   bool add() {
     if (c_.groups > 1 && out() == 1 && in() == 1) return false;  // of each channel alone: nothing to multiply
     if (2 + (c_.groups > 1) + 2 * c_.spatial > max_rank) return false;
@@ -46213,15 +46348,16 @@ class convolution_as_product {
   const product_windows windows = extents_of(product).windows;
   std::int64_t furthest = product.b.offset % plane;
   int places = windows.height > 1 ? 2 : 1, taps = 0;
-  const int of_places = windows.along_terms ? 3 : 2;
-  const int last_tap = product.space.rank() - (windows.along_terms ? product.k_axes : 0);
+  const bool are_terms = windows.places == place_axes::terms;
+  const int of_places = are_terms ? 3 : 2;
+  const int last_tap = product.space.rank() - (are_terms ? product.k_axes : 0);
   for (std::int64_t left = windows.taps; left > 1; ++taps) left /= product.space[last_tap - 1 - taps];
   for (int axis = product.space.rank(); axis-- > 0;) {
     const std::int64_t further = (product.space[axis] - 1) * product.b.strides[axis];
     if (further == 0) continue;
     const int group = group_of(product, axis);
     const bool is_place = group == of_places && places > 0, is_tap = axis < last_tap && axis >= last_tap - taps;
-    const bool is_part = windows.along_terms && group == 0 && product.b.strides[axis] % plane != 0;
+    const bool is_part = are_terms && group == 0 && product.b.strides[axis] % plane != 0;
     places -= is_place ? 1 : 0;
     if (is_place || is_tap || is_part)
       furthest += further;
@@ -46234,7 +46370,7 @@ class convolution_as_product {
 MEGANEURA_INLINE void zero_borders::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const auto& product = g.get<matmul_attribute>(id);
-  if (product.schedule.taps == 0 || !product.border.is_empty()) return;
+  if (product.schedule.places == place_axes::none || !product.border.is_empty()) return;
   const class_id owner = g.find(g.node(id).owner), source = g.find(g.operand(id, 1));
   for (const enode_id node : g[source].nodes) {
     if (g.node(node).kind != op::pad) continue;
@@ -46573,7 +46709,7 @@ MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_e
   const bool half = operands == dtype::f16;
   const product_arithmetic arithmetic = half ? product_arithmetic::half : arithmetic_of(options_.precision);
   auto forced = options_.schedule ? product_schedules(arithmetic, product, device()) : std::vector<product_schedule>();
-  if (!start.is_empty()) std::erase_if(forced, [](const auto& s) { return s.taps > 0; });
+  if (!start.is_empty()) std::erase_if(forced, [](const auto& s) { return s.places != place_axes::none; });
   if (product.paired || start.statistics)
     std::erase_if(forced, [&](const auto& s) {
       return s.parts > 1 || !fits_beside(s, start.statistics, product.paired, device());
@@ -47672,7 +47808,8 @@ class weights_draft {
 MEGANEURA_INLINE void prepare_weights::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const auto& product = g.get<matmul_attribute>(id);
-  if (product.schedule.arithmetic != product_arithmetic::rounded || product.prepared || product.schedule.taps > 0)
+  if (product.schedule.arithmetic != product_arithmetic::rounded || product.prepared ||
+      product.schedule.places != place_axes::none)
     return;
   const auto is_folded = [&](class_id each) { return pass.is_folded(each); };
   const auto rights = g.operands(id).subspan(1, product.sums());
@@ -48819,37 +48956,47 @@ struct axis_parts {
   return label;
 }
 
-// Of windows whose places are terms, those of a part of the places along the axis of `label`.
-inline product_windows windows_of_part(product_windows windows, const contract_loops& product, int label,
-                                       std::int64_t parts) {
-  int inner = 0;  // further axes of the sum
-  for (int i = label + 1; i < contract_loops::max_labels; ++i) inner += product.group[i] == 3 && product.extents[i] > 1;
-  const int of_images = windows.height > 1 ? 2 : 1;
-  (inner >= of_images ? windows.images : inner == 1 ? windows.height : windows.width) /= parts;
-  return windows;
-}
+// A view that the right operand of a product is, of windows whose places may be terms.
+class viewed_windows {
+ public:
+  // None, unless they are.
+  static std::optional<viewed_windows> find(const engine& g, enode_id id, const contract_loops& product) {
+    for (const enode_id node : g[g.operand(id, 1)].nodes) {
+      if (g.node(node).kind != op::view) continue;
+      const viewed_windows found(g, id, product, g.get<view_attribute>(node));
+      if (found.in_parts({}).places == place_axes::terms) return found;
+    }
+    return {};
+  }
 
-// That the right operand is a view of, whose places are terms; empty where it is none of such.
-inline product_windows windows_along_terms(const engine& g, enode_id id, const contract_loops& product) {
-  const class_id operand = g.operand(id, 1);
-  const auto& labels = g.get<contract_attribute>(id);
-  for (const enode_id node : g[operand].nodes) {
-    if (g.node(node).kind != op::view) continue;
-    const auto& view = g.get<view_attribute>(node);
-    strided_extent axes[2][max_rank];
-    std::size_t counts[2]{};
+  // Those of one of so many parts of the sum.
+  [[nodiscard]] product_windows in_parts(const axis_parts& parts) const {
+    small_vector<strided_extent, max_rank> axes[2];
+    for (const axis& each : axes_) {
+      const std::int64_t extent = each.label == parts.label ? each.extent / parts.parts : each.extent;
+      axes[each.is_term ? 1 : 0].push_back({extent, each.stride});
+    }
+    return windows_of(axes[0], axes[1]);
+  }
+
+ private:
+  viewed_windows(const engine& g, enode_id id, const contract_loops& product, const view_attribute& view) {
+    const auto& labels = g.get<contract_attribute>(id);
+    const shape operand = g.extents(g.operand(id, 1));
     for (int label = 0; label < contract_loops::max_labels; ++label) {
-      for (int i = 0; product.group[label] >= 2 && i < g.extents(operand).rank(); ++i) {
-        if (labels.b[i] != label) continue;
-        const int of = product.group[label] - 2;
-        axes[of][counts[of]++] = {g.extents(operand)[i], view.strides[i]};
+      for (int i = 0; product.group[label] >= 2 && i < operand.rank(); ++i) {
+        if (labels.b[i] == label) axes_.push_back({label, product.group[label] == 3, operand[i], view.strides[i]});
       }
     }
-    const product_windows found = windows_of(std::span(axes[0], counts[0]), std::span(axes[1], counts[1]));
-    if (found.along_terms) return found;
   }
-  return {};
-}
+
+  struct axis {
+    int label;
+    bool is_term;
+    std::int64_t extent, stride;
+  };
+  small_vector<axis, max_rank> axes_;
+};
 
 // A product's schedule where its sum is in so many parts, and the time with storing and reading these.
 inline product_choice best_in_parts(implementation_pass& pass, product_extents product, std::int64_t parts) {
@@ -48881,12 +49028,12 @@ inline std::int64_t best_parts(implementation_pass& pass, const contract_loops& 
 // The same of windows whose places are terms: parts of the images or of their rows, where kernels that share elements
 // are quicker with them than any in those of `otherwise`.
 inline axis_parts best_parts_of_places(implementation_pass& pass, const contract_loops& product,
-                                       const product_windows& places, axis_parts otherwise) {
+                                       const viewed_windows& windows, axis_parts otherwise) {
   const device_profile& device = pass.device();
   product_extents whole = extents_by_group(product.loops);
   whole.single_right = true;
   const auto in_parts = [&](int label, std::int64_t parts) {
-    whole.windows = windows_of_part(places, product, label, parts);
+    whole.windows = windows.in_parts({label, parts});
     return best_in_parts(pass, whole, parts);
   };
   axis_parts best = otherwise;
@@ -48896,7 +49043,8 @@ inline axis_parts best_parts_of_places(implementation_pass& pass, const contract
     for (std::int64_t parts = 1; parts <= most; ++parts) {
       if (product.extents[label] % parts != 0) continue;
       const product_choice found = in_parts(label, parts);
-      if (found.schedule.along_terms && found.seconds < least) best = {label, parts}, least = found.seconds;
+      if (found.schedule.places == place_axes::terms && found.seconds < least)
+        best = {label, parts}, least = found.seconds;
     }
   }
   return best;
@@ -48978,8 +49126,8 @@ MEGANEURA_INLINE void split_sum::apply(implementation_pass& pass, enode_id id) {
     const bool is_last = labels.a[g.extents(g.operand(id, 0)).rank() - 1] == longest ||
                          labels.b[g.extents(g.operand(id, 1)).rank() - 1] == longest;
     best.parts = best_parts(pass, product, longest, is_last && extent % 4 == 0 ? 4 : 1);
-    const product_windows places = windows_along_terms(g, id, product);
-    if (!places.is_empty()) best = best_parts_of_places(pass, product, places, best);
+    if (const auto windows = viewed_windows::find(g, id, product))
+      best = best_parts_of_places(pass, product, *windows, best);
   } else {  // a dot product, or several
     std::int64_t length = 1;
     for (int i = 0; i < loops.space.rank(); ++i) length *= loops.group[i] == 3 ? loops.space[i] : 1;
@@ -49795,7 +49943,8 @@ struct generator<op::scatter_along> {
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
 // From a matmul node of the implementation graph to its kernel.
-// Generators of f32 matrix products: any sizes, any strides, several axes a group, an epilogue on each element.
+// Generators of matrix products: any sizes, any strides, several axes a group, an epilogue on each element; what a
+// product is made of, for all of them.
 // Loops that add up many numbers without losing any: sums in blocks, blocks in blocks of blocks.
 // Scalar programs as kernel-language values: the one place where the semantics of graph/scalar.hpp become instructions.
 // Elements of tensors: how those of a dtype lie in a buffer, and the values that a kernel computes with.
@@ -60283,8 +60432,10 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 /// f32 operands: each row is brought into f16's range by a power of two of its own, and where that cannot be (NaN and
 /// infinities) the workgroup's results are summed in f32. f16 operands need aligned
 /// groups of eight along k or along m (n for b). Staging is in one buffer of workgroup memory with a prefetch into
-/// registers: occupancy and few steps of k, not double buffering, decide on the hardware measured.
-/// errors: invalid_argument for a schedule that does not fit; unsupported beyond the device's limits.
+/// registers: occupancy and few steps of k, not double buffering, decide on the hardware measured. Of windows that
+/// share elements each is staged once (shared_windows.hpp, shared_places.hpp); a sum may be in parts that meet in the
+/// last workgroup (product_schedule), the right operand a pair, or rows that are prepared (prepare_attribute). errors:
+/// invalid_argument for a schedule that does not fit; unsupported beyond the device's limits.
 [[nodiscard]] kernel_dispatch make_cooperative_matmul(const matmul_problem& problem, const product_schedule& schedule,
                                                       const device_profile& device);
 
@@ -60525,7 +60676,7 @@ MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_attribute& node, std::
     fail(error_category::internal,
          "matmul: prepared right operands need the arithmetic rounded, not {}; the rules must not do that",
          to_string(node.schedule.arithmetic));
-  if (!node.border.is_empty() && node.schedule.taps == 0)
+  if (!node.border.is_empty() && node.schedule.places == place_axes::none)
     fail(error_category::internal,
          "matmul: a border that is not in memory, of windows that share no elements; the rules must not do that");
   if (node.schedule.is_on_units()) return make_cooperative_matmul(problem, node.schedule, on);
@@ -64321,7 +64472,7 @@ class shared_places {
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
-/// Empty where the right operand's columns are none, see fusion::product_windows.
+/// That the right operand are, empty where they are none: see fusion::product_windows.
 [[nodiscard]] inline fusion::product_windows windows_of(const matmul_problem& problem) {
   std::vector<fusion::strided_extent> columns, terms;
   for (const matmul_axis& axis : problem.n) columns.push_back({axis.extent, axis.stride_b});
@@ -64667,9 +64818,9 @@ class cooperative_product {
                       const device_profile& device)
       : k_(k),
         problem_(problem),
-        windows_(s.taps > 0 ? windows_of(problem) : fusion::product_windows()),
-        read_(s.has_places() ? as_places(problem, windows_) : problem),
-        s_(s.along_terms ? fusion::without_places(s, device.unit) : s),
+        windows_(s.places != place_axes::none ? windows_of(problem) : fusion::product_windows()),
+        read_(s.places == place_axes::columns ? as_places(problem, windows_) : problem),
+        s_(s.places == place_axes::terms ? fusion::without_windows(s, device.unit) : s),
         device_(device),
         shape_(device.unit),
         unit_(k, device),
@@ -64680,8 +64831,9 @@ class cooperative_product {
         left_(k, plan_operand(read_, true), "a", s.tile_m, s_, device, problem.parameters.a),
         rights_(bind_rights(k, read_, s_, device)),
         programs_(bind_programs(problem, k)),
-        shared_(s.has_places() ? std::optional(shared_windows(k, read_, windows_, s)) : std::nullopt),
-        places_(s.along_terms ? std::optional(shared_places(k, read_, windows_, s, device)) : std::nullopt),
+        shared_(s.places == place_axes::columns ? std::optional(shared_windows(k, read_, windows_, s)) : std::nullopt),
+        places_(s.places == place_axes::terms ? std::optional(shared_places(k, read_, windows_, s, device))
+                                              : std::nullopt),
         staged_(k.shared<Element>(
             std::max({left_.staged_size() + sums() * rights_[0].staged_size(), exchange_size(s_, wide, shape_),
                       shared_ ? shared_->staged_size() : 0, places_ ? places_->staged_size() : 0,
@@ -64834,7 +64986,7 @@ class cooperative_product {
   // All stores are as wide.
   [[nodiscard]] static matmul_result result_of(const matmul_problem& problem, const product_schedule& s) {
     matmul_result plan = plan_result(problem);
-    if (s.has_places()) plan.width = 1;  // of places that are neighbours, results need not be
+    if (s.places == place_axes::columns) plan.width = 1;  // of places that are neighbours, results need not be
     for (const matmul_problem::store& each : problem.stores) {
       if (each.distance % plan.width != 0) plan.width = 1;
     }
@@ -65555,31 +65707,31 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
   }
   const fusion::product_windows windows = windows_of(problem);
   const auto terms = static_cast<std::int64_t>(extent_of(problem.k));
-  if (s.along_terms) {
-    const bool fits = windows.along_terms && s.taps == windows.taps && s.reach == windows.reach && s.slices == 1 &&
-                      s.tile_n == s.taps * s.subgroup_n && extent_of(problem.n) % s.tile_n == 0 && s.depth == 1 &&
-                      s.is_scaled() && s.parts == 1;
+  if (s.places == place_axes::terms) {
+    const bool fits = windows.places == s.places && s.taps == windows.taps && s.reach == windows.reach &&
+                      s.slices == 1 && s.tile_n == s.taps * s.subgroup_n && extent_of(problem.n) % s.tile_n == 0 &&
+                      s.depth == 1 && s.is_scaled() && s.parts == 1;
     if (!fits || problem.offset_second || problem.has_prologue || problem.prepared != 0) {
       fail(error_category::invalid_argument,
            "matmul schedule '{}': of f32 windows whose places are terms a tile has all taps of so many channels as "
            "divide all of them, each subgroup one, and there are no parts; here are {} windows of {} taps, which reach "
            "{}",
-           to_string(s), windows.along_terms ? "such" : "no", windows.taps, windows.reach);
+           to_string(s), windows.places == s.places ? "such" : "no", windows.taps, windows.reach);
     }
-  } else if (s.taps > 0) {
-    const std::int64_t channels = windows.are_columns() ? terms / windows.taps : 0;
-    const bool fits = windows.are_columns() && (s.taps == windows.taps || s.taps == windows.last_taps) &&
+  } else if (s.places == place_axes::columns) {
+    const std::int64_t channels = windows.places == place_axes::columns ? terms / windows.taps : 0;
+    const bool fits = windows.places == s.places && (s.taps == windows.taps || s.taps == windows.last_taps) &&
                       s.reach == windows.reach && channels % s.tile_k == 0 && s.depth == 1 && s.is_scaled();
     if (!fits || problem.offset_second || problem.has_prologue || problem.prepared != 0) {
       fail(error_category::invalid_argument,
            "matmul schedule '{}': of f32 windows that share elements a step has all taps or those of the last axis of "
            "so many channels as divide all of them; here are {} windows of {} and {} taps of {} channels, which reach "
            "{}",
-           to_string(s), windows.are_columns() ? "such" : "no", windows.taps, windows.last_taps, channels,
+           to_string(s), windows.places == s.places ? "such" : "no", windows.taps, windows.last_taps, channels,
            windows.reach);
     }
   }
-  if (!fusion::shares_terms(s, s.has_places() ? terms / windows.taps : terms, device)) {
+  if (!fusion::shares_terms(s, s.places == place_axes::columns ? terms / windows.taps : terms, device)) {
     fail(error_category::invalid_argument,
          "matmul schedule '{}': each part has whole steps of the {} terms of k, and those on their way at once; the "
          "device counts "

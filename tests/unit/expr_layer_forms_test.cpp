@@ -350,16 +350,31 @@ TEST(expr_layer_forms, layers_that_do_not_fit_are_refused) {
   mn::graph g;
   const mn::node_value x(g, g.input("x", mn::dtype::f32, {2, 4, 6}));
   const auto sentence = [](const auto& call) { return mn::support::sentence_of(call); };
+  EXPECT_EQ(sentence([&] { (void)mn::conv3d("c", x, 4); }),
+            "conv3d<name, out, options>(x): x must be [n, c, d, h, w] of known c; found f32 [2, 4, 6] in \"c\"");
+  const auto of_line = [&](std::int64_t out, const mn::conv_options& options) {
+    return sentence([&] { (void)mn::conv1d("c", x, out, options); });
+  };
+  EXPECT_EQ(of_line(6, {.groups = 3}),
+            "conv1d<name, out, options>(x): c must be a multiple of groups; found f32 [2, 4, 6] in \"c\"");
+  for (const std::int64_t out : {0, -4, 5}) {
+    EXPECT_EQ(of_line(out, {.groups = 2}),
+              "conv1d<name, out, options>(x): out must be at least 1 and a multiple of groups; found f32 [2, 4, 6] in "
+              "\"c\"");
+  }
   EXPECT_EQ(
-      sentence([&] { (void)mn::conv3d("c", x, 4); }),
-      "conv3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups; found f32 [2, 4, 6] in "
-      "\"c\"");
+      of_line(4, {.kernel = 4, .dilation = 2}),
+      "conv1d<name, out, options>(x): the window, dilation (kernel - 1) + 1, must fit into w with padding at both "
+      "ends; found f32 [2, 4, 6] in \"c\"");
+  EXPECT_EQ(of_line(4, {.stride = 0}),
+            "conv1d<name, out, options>(x): kernel, stride, dilation and groups must be at least 1, padding at least "
+            "0; found f32 [2, 4, 6] in \"c\"");
   const mn::node_value volume(g, g.input("volume", mn::dtype::f32, {1, 4, 6, 6, 6}));
   for (const mn::conv_options& two : {mn::conv_options{.padding = {1, 1}}, mn::conv_options{.kernel = {3, 3}},
                                       mn::conv_options{.padding_high = {2, 2}}, mn::conv_options{.padding_high = -2}}) {
     EXPECT_EQ(sentence([&] { (void)mn::conv3d("c", volume, 4, two); }),
-              "conv3d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0, each one "
-              "number or three; found f32 [1, 4, 6, 6, 6] in \"c\"");
+              "conv3d<name, out, options>(x): kernel, stride, dilation and groups must be at least 1, padding at "
+              "least 0, each one number or three; found f32 [1, 4, 6, 6, 6] in \"c\"");
   }
   EXPECT_EQ(sentence([&] {
               (void)mn::max_pool3d(volume, mn::pool_options{.window = {2, 2}});
@@ -367,8 +382,11 @@ TEST(expr_layer_forms, layers_that_do_not_fit_are_refused) {
             "max_pool3d<options>(x): the window must fit into [.., d, h, w] of known extents, and padding fill at most "
             "half of it; found f32 [1, 4, 6, 6, 6]");
   EXPECT_EQ(sentence([&] { (void)mn::conv_transpose1d("c", x, 4, mn::conv_transpose_options{.output_padding = 1}); }),
-            "conv_transpose1d<name, out, options>(x): extents of x must be known, the result's at least 1, and "
-            "output_padding is less than the stride or the dilation; found f32 [2, 4, 6] in \"c\"");
+            "conv_transpose1d<name, out, options>(x): output_padding must be at least 0, and less than the stride or "
+            "the dilation; found f32 [2, 4, 6] in \"c\"");
+  EXPECT_EQ(sentence([&] { (void)mn::conv_transpose1d("c", x, 4, mn::conv_transpose_options{.padding = 4}); }),
+            "conv_transpose1d<name, out, options>(x): padding must leave an extent of at least 1 of the result; found "
+            "f32 [2, 4, 6] in \"c\"");
   EXPECT_EQ(sentence([&] { (void)mn::group_norm("n", x, 3); }),
             "group_norm<name, groups>(x): x must be [n, c, ..], c a multiple of groups; found f32 [2, 4, 6] in \"n\"");
   EXPECT_EQ(

@@ -173,9 +173,10 @@ TEST(fusion_convolution, any_geometry_shares_elements) {
         const graph plan = fusion::optimize(g, options);
         const std::size_t before = sharing;
         for (node_id id{0}; id < plan.size(); ++id) {
-          if (plan[id].kind != op::matmul || plan.get<matmul_attribute>(id).schedule.taps == 0) continue;
+          if (plan[id].kind != op::matmul || plan.get<matmul_attribute>(id).schedule.places == place_axes::none)
+            continue;
           const auto& product = plan.get<matmul_attribute>(id);
-          const bool has_border = !product.border.is_empty(), by_place = product.schedule.along_terms;
+          const bool has_border = !product.border.is_empty(), by_place = product.schedule.places == place_axes::terms;
           ++sharing, bordered += has_border, along_terms += by_place, bordered_terms += has_border && by_place;
           backwards += std::ranges::min(product.a.strides) < 0 ? 1 : 0;
         }

@@ -142,9 +142,9 @@ struct spread {
     }
   }
 };
-template <int Out, int Groups>
+template <int Out, int Groups, dim Batch = 1>
 void expect_transposed_to_agree() {
-  using x = input<"x", dtype::f32, dims<1, 4, 2, 2>>;
+  using x = input<"x", dtype::f32, dims<Batch, 4, 2, 2>>;
   session<model<spread<Out, Groups, true>, x>> with(support::shared_device());
   session<model<spread<Out, Groups, false>, x>> without(support::shared_device());
   set_weights(with.parameters());
@@ -163,6 +163,27 @@ TEST(runtime_resnet, norms_behind_transposed_convolutions_are_folded) {
   expect_transposed_to_agree<4, 1>();
   expect_transposed_to_agree<4, 2>();
   expect_transposed_to_agree<6, 2>();
+  constexpr dim open = sym<"batch">;  // no program is built before parameters have values
+  expect_transposed_to_agree<4, 1, open>();
+  expect_transposed_to_agree<4, 2, open>();
+  expect_transposed_to_agree<6, 2, open>();
+}
+
+// In a module, several times, beside an ordinary one.
+struct up {
+  static constexpr auto forward(value auto x) {
+    auto y = conv2d<"same", 4, conv_options{.kernel = 3, .padding = 1}>(x);
+    return conv_transpose2d<"up", 4, conv_transpose_options{.kernel = 3, .padding = 1}>(relu(y));
+  }
+};
+struct ups {
+  static constexpr auto forward(value auto x) { return repeat<"levels", 2, up>(x); }
+};
+TEST(runtime_resnet, filters_of_transposed_convolutions_are_known_where_sizes_are_open) {
+  using net = model<ups, input<"x", dtype::f32, dims<sym<"batch">, 4, 2, 2>>>;
+  const session<net> open(support::shared_device());
+  for (const plan::named_tensor& each : open.parameters().layout().tensors)
+    EXPECT_EQ(each.spreads, each.name.ends_with("up.weight")) << each.name;
 }
 
 // Its filter may be computed.

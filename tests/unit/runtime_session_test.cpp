@@ -197,11 +197,39 @@ TEST(runtime_session, what_was_moved_from_says_so_in_every_call) {
   run.parameters().init();
   const std::vector<float> x(4);
   session<network> taken(std::move(run));
-  const std::string moved = "this session or program was moved from; use what it was moved into";
+  const std::string moved = "this session, trainer or program was moved from; use what it was moved into";
   EXPECT_EQ(support::sentence_of([&] { (void)run.run(bind<"x">(x)); }), moved);
   EXPECT_EQ(support::sentence_of([&] { (void)run.start(bind<"x">(x)); }), moved);
   EXPECT_EQ(support::sentence_of([&] { (void)run.read("output"); }), moved);
   EXPECT_EQ(support::sentence_of([&] { (void)run.program().plan(); }), moved);
+  EXPECT_EQ(support::sentence_of([&] { run.prepare({{"batch", 1}}); }), moved);
+  trainer<network, mean_squared_error<"y">> fit(first, adam{}, {{"batch", 1}}, {.ema = 0.9f});
+  fit.parameters().init();
+  const std::vector<float> y(2);
+  trainer<network, mean_squared_error<"y">> gone_on(std::move(fit));
+  const std::function<void()> of_trainer[] = {
+      [&] { fit.step(bind<"x">(x), bind<"y">(y)); },
+      [&] { (void)fit.evaluate(bind<"x">(x), bind<"y">(y)); },
+      [&] { (void)fit.evaluate_averages(bind<"x">(x), bind<"y">(y)); },
+      [&] { (void)fit.first_not_finite(bind<"x">(x), bind<"y">(y)); },
+      [&] {
+        fit.prepare({{"batch", 1}});
+      },
+      [&] { (void)fit.averages(); },
+      [&] { (void)fit.evaluation(); },
+      [&] { fit.set_learning_rate(1); },
+      [&] { (void)fit.learning_rate(); },
+      [&] { fit.observe(1); },
+      [&] { fit.restart(); },
+      [&] { fit.save_checkpoint("/nowhere/c"); },
+      [&] { fit.load_checkpoint("/nowhere/c"); },
+      [&] { (void)fit.program(); },
+  };
+  for (const auto& call : of_trainer) EXPECT_EQ(support::sentence_of(call), moved);
+  gone_on.step(bind<"x">(x), bind<"y">(y));
+  optimizer chosen = adam{};
+  const optimizer same = std::move(chosen);
+  EXPECT_EQ(chosen.name(), same.name()) << "an optimizer is copied where it could be moved";
   const graph g = lower<network>({{"batch", 1}});
   program empty(first, g, parameters(first, g));
   const program full = std::move(empty);

@@ -172,13 +172,14 @@ tuned_products some() {
   products.set({2, 64, 576, 1536}, precision::fast, {product_arithmetic::rounded, 64, 32, 64, 16, 32, 4, 3});
   products.set({1, 5, 7, 9}, precision::exact, {});
   products.set({.m = 5, .n = 7, .k = 9, .single_right = true}, precision::exact, on_units);
-  fusion::product_extents windows{1, 64, 12544, 576, false, false, true, {4, 56, 56, 58, 9, 3, 118}};
+  fusion::product_extents windows{1,     64,    12544, 576,
+                                  false, false, true,  {4, 56, 56, 58, 9, 3, 118, place_axes::columns}};
   product_schedule shared{product_arithmetic::split, 64, 128, 16, 32, 32};
-  shared.taps = 3, shared.reach = 118;
+  shared.taps = 3, shared.reach = 118, shared.places = place_axes::columns;
   products.set(windows, precision::exact, shared);
-  windows = {28, 64, 576, 448, false, false, true, {4, 2, 56, 58, 9, 3, 118, true}};
+  windows = {28, 64, 576, 448, false, false, true, {4, 2, 56, 58, 9, 3, 118, place_axes::terms}};
   shared = {product_arithmetic::rounded, 32, 288, 128, 32, 32};
-  shared.taps = 9, shared.reach = 118, shared.along_terms = true;
+  shared.taps = 9, shared.reach = 118, shared.places = place_axes::terms;
   products.set(windows, precision::fast, shared);
   return products;
 }
@@ -189,7 +190,7 @@ std::vector<std::string> rows_of(const tuned_products& products) {
     const fusion::product_windows& w = p.windows;
     rows.push_back(fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(wanted), p.batch,
                                p.m, p.n, p.k, p.single_left, p.single_right, w.images, w.height, w.width, w.pitch,
-                               w.taps, w.last_taps, w.reach, w.along_terms, to_string(s), s.reach));
+                               w.taps, w.last_taps, w.reach, w.places == place_axes::terms, to_string(s), s.reach));
   });
   return rows;
 }

@@ -99,6 +99,43 @@
   static_assert(are,                                                                                           \
                 "meganeura: f(\"name\", x, n): where x is part of a type the name and n are constants; write " \
                 "f<\"name\", n>(x), or f(x, c<n>)");
+// Of a convolution layer `call`, whose name, x, out and options are called so: x is `extents`, of which `places` are
+// those that windows go over, so many; `each` is what is said of a number for each of them.
+#define MEGANEURA_EXPECT_CHANNELS(call, axes, extents, places, each, geometry)                                       \
+  MEGANEURA_EXPECT(::meganeura::detail::is_geometry(geometry, axes),                                                 \
+                   "meganeura: " call                                                                                \
+                   "<name, out, options>(x): kernel, stride, dilation and groups must be at least "                  \
+                   "1, padding at least 0" each,                                                                     \
+                   name, x)                                                                                          \
+  MEGANEURA_EXPECT_FLOATS(call "<name, out, options>(x)", x, name)                                                   \
+  MEGANEURA_EXPECT(::meganeura::detail::has_channels(x.facts().shape, axes),                                         \
+                   "meganeura: " call "<name, out, options>(x): x must be " extents " of known c", name, x)          \
+  MEGANEURA_EXPECT(::meganeura::detail::divides_channels(x.facts().shape, geometry),                                 \
+                   "meganeura: " call "<name, out, options>(x): c must be a multiple of groups", name, x)            \
+  MEGANEURA_EXPECT(::meganeura::detail::divides_results(out, geometry),                                              \
+                   "meganeura: " call "<name, out, options>(x): out must be at least 1 and a multiple of groups",    \
+                   name, x)                                                                                          \
+  MEGANEURA_EXPECT(::meganeura::detail::has_known_places(x.facts().shape),                                           \
+                   "meganeura: " call "<name, out, options>(x): " places " must be known; of symbols only n is one", \
+                   name, x)
+#define MEGANEURA_EXPECT_ROOM(call, places)                                                    \
+  MEGANEURA_EXPECT(::meganeura::detail::has_room(x.facts().shape, options),                    \
+                   "meganeura: " call                                                          \
+                   "<name, out, options>(x): the window, dilation (kernel - 1) + 1, must fit " \
+                   "into " places " with padding at both ends",                                \
+                   name, x)
+#define MEGANEURA_EXPECT_SPREAD(call, axes)                                                      \
+  MEGANEURA_EXPECT(::meganeura::detail::has_output_padding(options, axes),                       \
+                   "meganeura: " call                                                            \
+                   "<name, out, options>(x): output_padding must be at least 0, and less than "  \
+                   "the stride or the dilation",                                                 \
+                   name, x)                                                                      \
+  MEGANEURA_EXPECT(::meganeura::detail::can_spread(x.facts().shape, out, options, axes),         \
+                   "meganeura: " call                                                            \
+                   "<name, out, options>(x): padding must leave an extent of at least 1 of the " \
+                   "result",                                                                     \
+                   name, x)
+
 // A comparison that gives a bool, which values cannot; `instead` is what gives a condition.
 #define MEGANEURA_COMPARISON(op, instead)                                                                         \
   template <class A, class B>                                                                                     \

@@ -36,7 +36,8 @@ template <class Model>
 std::vector<node_id> lower_last(graph& g, std::span<const scoped_body> bodies, std::span<const node_id> operands,
                                 std::span<const symbol_extent> bindings);
 
-/// Parameters and states alone, whose shapes may not depend on a symbol without a binding: all sizes share them.
+/// Parameters and states, whose shapes may not depend on a symbol without a binding: all sizes share them. Of what is
+/// computed there are only transposed convolutions, so that plan::make_layout knows their filters.
 /// errors: invalid_argument for such a symbol.
 void lower_leaves(graph& g, std::span<const scoped_body> bodies, std::span<const symbol_extent> bindings);
 

@@ -258,17 +258,123 @@ MEGANEURA_INLINE std::vector<node_id> lower_last(graph& g, std::span<const scope
   return {results.begin(), results.end()};
 }
 
+namespace detail {
+
+// Leaves without what is computed of them, as the sizes of that are open; but a transposed convolution that has one as
+// its filter, or what is made of one element by element, is there, of a single place: layouts say of a leaf whether it
+// is such a filter.
+class leaf_lowering {
+ public:
+  using leaves = std::set<node_id>;  // that a value is made of element by element
+
+  leaf_lowering(graph& g, std::span<const symbol_extent> bindings, used_names& names)
+      : graph_(g), bindings_(bindings), names_(names) {}
+
+  // Of the results; arguments that are not given are made of none.
+  std::vector<leaves> run(const module_body& body, std::span<const leaves> arguments, bool shared = false) {
+    std::vector<leaves> values;
+    std::map<int, std::vector<leaves>> calls;  // by place: their results
+    for (int i = 0; i < body.size; ++i) {
+      const typed_node& n = body.nodes[i];
+      std::vector<leaves> operands;
+      for (int k = 0; k < n.operand_count; ++k) operands.push_back(values[static_cast<std::size_t>(n.operand(k))]);
+      if (n.body) {
+        calls[i] = call(n, operands, shared || is_shared(n));
+        values.push_back(calls[i][0]);
+      } else if (n.kind == primitive::argument) {
+        const auto number = static_cast<std::size_t>(n.count);
+        values.push_back(number < arguments.size() ? arguments[number] : leaves());
+      } else if (n.kind == primitive::result) {
+        values.push_back(calls.at(n.operand(0))[static_cast<std::size_t>(n.count)]);
+      } else {
+        values.push_back(made(n, operands, shared));
+      }
+    }
+    std::vector<leaves> results;
+    for (int i = 0; i < body.result_count; ++i) results.push_back(values[static_cast<std::size_t>(body.place(i))]);
+    return results;
+  }
+
+ private:
+  std::vector<leaves> call(const typed_node& n, std::vector<leaves> operands, bool shared) {
+    std::vector<leaves> results;
+    for_each_turn(graph_, n, [&] {
+      results = run(*n.body, operands, shared);
+      if (n.kind == primitive::repeat) std::ranges::copy(results, operands.begin());
+    });
+    return results;
+  }
+
+  leaves made(const typed_node& n, const std::vector<leaves>& operands, bool shared) {
+    if (is_leaf(n)) {
+      node_spec spec = spec_of(n);
+      spec.shape = bound(*n.shape, bindings_);
+      return {node_id(names_.node(graph_, spec, {}, shared || is_shared(n)))};
+    }
+    switch (n.kind) {
+      case primitive::map:
+      case primitive::cast:
+      case primitive::reshape:
+      case primitive::permute:
+      case primitive::slice:
+      case primitive::expand:
+      case primitive::flip: {
+        leaves all;
+        for (const leaves& each : operands) all.insert(each.begin(), each.end());
+        return all;
+      }
+      case primitive::by_mode:
+      case primitive::tap:
+        return operands[0];
+      case primitive::node:
+        if (static_cast<op>(n.function) == op::convolution) convolve(n, operands[1]);
+        return {};
+      case primitive::argument:
+      case primitive::parameter:
+      case primitive::state:
+      case primitive::constant:
+      case primitive::iota:
+      case primitive::random:
+      case primitive::element_count:
+      case primitive::indices:
+      case primitive::assign:
+      case primitive::call:
+      case primitive::repeat:
+      case primitive::result:
+        return {};
+    }
+    return {};
+  }
+
+  // The first one decides what a filter is.
+  void convolve(const typed_node& n, const leaves& filters) {
+    const auto how = unpacked<convolution_attribute>(spec_of(n).list);
+    for (const node_id each : filters) {
+      const shape filter = graph_[each].extents;
+      if (!decided_.insert(each).second || how.form != convolution_attribute::input) continue;
+      if (filter.rank() != how.spatial + 2) continue;
+      shape place{1, filter[0]}, spread{1, filter[1]};
+      for (int axis = 2; axis < filter.rank(); ++axis) place.push_back(1), spread.push_back(filter[axis]);
+      (void)graph_.convolution(graph_.full(place, 1, graph_[each].type), each,
+                               {.form = convolution_attribute::input, .spatial = how.spatial}, spread);
+    }
+  }
+
+  graph& graph_;
+  std::span<const symbol_extent> bindings_;
+  used_names& names_;
+  std::set<node_id> decided_;
+};
+
+}  // namespace detail
+
 MEGANEURA_INLINE void lower_leaves(graph& g, std::span<const scoped_body> bodies,
                                    std::span<const symbol_extent> bindings) {
   detail::used_names names = detail::names_of(g, bodies);
+  detail::leaf_lowering leaves(g, bindings, names);
   for (const scoped_body& each : bodies) {
     const graph::scope in(g, each.scope);
-    detail::for_each_node(g, *each.body, [&](const typed_node& n, bool shared, bool) {
-      if (!detail::is_leaf(n)) return;
-      detail::node_spec spec = detail::spec_of(n);
-      spec.shape = bound(*n.shape, bindings);
-      names.node(g, spec, {}, shared);
-    });
+    (void)leaves.run(*each.body, {});
   }
 }
 

@@ -52,7 +52,7 @@ class convolution_as_product {
         reads_texels_(pass.device().prefers_texel_buffers),
         reasons_(bit(structural::convolution_to_contract) | g_.node(id).reasons) {}
 
-  // Whether there is one; nothing is added if not.
+  // Whether there is one; if not, at most copies were added that nothing reads.
   bool add() {
     if (c_.groups > 1 && out() == 1 && in() == 1) return false;  // of each channel alone: nothing to multiply
     if (2 + (c_.groups > 1) + 2 * c_.spatial > max_rank) return false;
@@ -528,15 +528,16 @@ class convolution_as_product {
   const product_windows windows = extents_of(product).windows;
   std::int64_t furthest = product.b.offset % plane;
   int places = windows.height > 1 ? 2 : 1, taps = 0;
-  const int of_places = windows.along_terms ? 3 : 2;
-  const int last_tap = product.space.rank() - (windows.along_terms ? product.k_axes : 0);
+  const bool are_terms = windows.places == place_axes::terms;
+  const int of_places = are_terms ? 3 : 2;
+  const int last_tap = product.space.rank() - (are_terms ? product.k_axes : 0);
   for (std::int64_t left = windows.taps; left > 1; ++taps) left /= product.space[last_tap - 1 - taps];
   for (int axis = product.space.rank(); axis-- > 0;) {
     const std::int64_t further = (product.space[axis] - 1) * product.b.strides[axis];
     if (further == 0) continue;
     const int group = group_of(product, axis);
     const bool is_place = group == of_places && places > 0, is_tap = axis < last_tap && axis >= last_tap - taps;
-    const bool is_part = windows.along_terms && group == 0 && product.b.strides[axis] % plane != 0;
+    const bool is_part = are_terms && group == 0 && product.b.strides[axis] % plane != 0;
     places -= is_place ? 1 : 0;
     if (is_place || is_tap || is_part)
       furthest += further;
@@ -549,7 +550,7 @@ class convolution_as_product {
 MEGANEURA_INLINE void zero_borders::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const auto& product = g.get<matmul_attribute>(id);
-  if (product.schedule.taps == 0 || !product.border.is_empty()) return;
+  if (product.schedule.places == place_axes::none || !product.border.is_empty()) return;
   const class_id owner = g.find(g.node(id).owner), source = g.find(g.operand(id, 1));
   for (const enode_id node : g[source].nodes) {
     if (g.node(node).kind != op::pad) continue;

@@ -32,7 +32,7 @@ MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_e
   const bool half = operands == dtype::f16;
   const product_arithmetic arithmetic = half ? product_arithmetic::half : arithmetic_of(options_.precision);
   auto forced = options_.schedule ? product_schedules(arithmetic, product, device()) : std::vector<product_schedule>();
-  if (!start.is_empty()) std::erase_if(forced, [](const auto& s) { return s.taps > 0; });
+  if (!start.is_empty()) std::erase_if(forced, [](const auto& s) { return s.places != place_axes::none; });
   if (product.paired || start.statistics)
     std::erase_if(forced, [&](const auto& s) {
       return s.parts > 1 || !fits_beside(s, start.statistics, product.paired, device());

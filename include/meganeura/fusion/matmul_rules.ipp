@@ -225,7 +225,7 @@ inline const char* make_product(implementation_pass& pass, product_draft& draft,
   if (!value.start.is_empty()) {
     if (const char* problem = prologue_problem(value, loops)) return problem;
   }
-  if (is_backward && !value.schedule.has_places()) return "the left operand would be read backwards";
+  if (is_backward && value.schedule.places != place_axes::columns) return "the left operand would be read backwards";
   const bool on_units_alone = value.paired || !value.further.empty() || stored == dtype::f16;
   if (on_units_alone && !value.schedule.is_on_units()) return "only matrix units compute this, which others outrun";
   const bool second_in_eights = !value.paired || loops.accesses[3].offset % 8 == 0;

@@ -122,8 +122,8 @@ inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what
     return {};
   if (!product->further.empty() && !tuned->is_on_units()) return {};
   if (product->prepared && !can_be_prepared(*tuned)) return {};
-  if (!detail::is_forward(product->a) && !tuned->has_places()) return {};
-  if (!product->border.is_empty() && tuned->taps == 0) return {};
+  if (!detail::is_forward(product->a) && tuned->places != place_axes::columns) return {};
+  if (!product->border.is_empty() && tuned->places == place_axes::none) return {};
   if (!is_on_offer(*tuned, extents, options.precision, device_of(options))) return {};
   matmul_attribute changed = *product;
   changed.schedule = *tuned;

@@ -197,7 +197,8 @@ class weights_draft {
 MEGANEURA_INLINE void prepare_weights::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const auto& product = g.get<matmul_attribute>(id);
-  if (product.schedule.arithmetic != product_arithmetic::rounded || product.prepared || product.schedule.taps > 0)
+  if (product.schedule.arithmetic != product_arithmetic::rounded || product.prepared ||
+      product.schedule.places != place_axes::none)
     return;
   const auto is_folded = [&](class_id each) { return pass.is_folded(each); };
   const auto rights = g.operands(id).subspan(1, product.sums());

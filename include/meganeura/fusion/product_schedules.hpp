@@ -20,8 +20,8 @@
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 /// The ordinary one that a product of the schedule falls back to where its windows' places are terms.
-[[nodiscard]] constexpr product_schedule without_places(product_schedule s, const matrix_shape& unit) {
-  s.tile_k = unit.k * s.slices, s.taps = s.reach = 0, s.along_terms = false;
+[[nodiscard]] constexpr product_schedule without_windows(product_schedule s, const matrix_shape& unit) {
+  s.tile_k = unit.k * s.slices, s.taps = s.reach = 0, s.places = place_axes::none;
   return s;
 }
 
@@ -44,14 +44,15 @@ namespace detail {
   std::uint32_t exchange =
       s.slices > 1 ? 4 * (s.tile_n + 4) * s.slices * s.tile_m : 4 * (s.subgroup_n + 4) * s.subgroups() * unit.m;
   std::uint32_t operands = 0;
-  if (s.along_terms) {  // places of both, and one unit's terms where they do not do; a row of fragments of all taps
+  if (s.places == place_axes::terms) {  // places of both, and one unit's terms where they do not do; a row of
+                                        // fragments of all taps
     const std::uint32_t channels = s.tile_n / s.taps;
     const std::uint32_t shared = s.tile_k * (s.tile_m / group + 2) + (s.tile_k + s.reach) * (channels / group + 2);
-    operands = std::max(shared, detail::plain_operands(without_places(s, unit))) * s.terms() * bytes;
+    operands = std::max(shared, detail::plain_operands(without_windows(s, unit))) * s.terms() * bytes;
     exchange = std::max(exchange, 4 * (s.tile_n + 4 * s.taps) * (s.tile_m / s.subgroup_m) * unit.m);
   } else {  // of windows that share elements: these, and taps of the left operand
     const std::uint32_t shared = (s.tile_n + s.reach + s.taps * s.tile_m) * (s.tile_k / group + 8 / group);
-    operands = std::max(detail::plain_operands(s), s.taps > 0 ? shared : 0) * s.terms() * bytes;
+    operands = std::max(detail::plain_operands(s), s.places == place_axes::columns ? shared : 0) * s.terms() * bytes;
   }
   return std::max(operands, exchange) + (s.is_half() ? 0 : 4 * (s.tile_m + s.tile_n) + 16) + (s.parts > 1 ? 16 : 0);
 }
@@ -63,6 +64,7 @@ namespace detail {
 
 /// Whether the device has room for it.
 [[nodiscard]] constexpr bool fits(const product_schedule& s, const device_profile& device) {
+  if ((s.places == place_axes::none) != (s.taps == 0)) return false;
   return s.subgroups() > 0 && has_units(device) && shared_bytes_of(s, device.unit) <= device.max_shared_bytes &&
          s.subgroups() * device.subgroup_size <= device.max_invocations;
 }
@@ -106,21 +108,25 @@ inline constexpr tile_shape tile_shapes[] = {{16, 32, 16, 32, {4}},
 inline constexpr std::uint32_t deepest_step = 288;
 inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written out
 
-// What an invocation has of a tile: its sums, and what is on its way for it.
-[[nodiscard]] inline std::uint32_t held(const product_schedule& s, std::uint32_t threads) {
+// What an invocation has of a tile: its sums, and what is on its way for it. Of windows that share elements mostly all
+// taps of what is multiplied by them.
+[[nodiscard]] inline std::uint32_t held(const product_schedule& s, const product_windows& windows,
+                                        std::uint32_t threads) {
   const std::uint32_t results = s.subgroup_m * s.subgroup_n * s.subgroups() / threads;
   const std::uint32_t elements = s.is_half() ? 2 : 1;  // of a register
-  if (s.along_terms) {  // and what was seen of two groups of rows and of one of channels, as of 3 x 3 taps
+  if (s.places ==
+      place_axes::terms) {  // and what was seen of two groups of rows and of one of channels, as of 3 x 3 taps
     const std::uint32_t loaded = s.tile_k * s.tile_m + (s.tile_k + s.reach) * (s.tile_n / s.taps);
     return results * (s.keeps_low() ? 2 : 1) + loaded / threads + 12;
   }
-  // Of windows that share elements mostly all taps of what is multiplied by them, 9.
-  const std::uint32_t rows = s.taps > 0 ? 9 * s.tile_m + s.tile_n + s.reach : s.tile_m + s.tile_n;
+  const std::uint32_t taps = s.places == place_axes::columns ? static_cast<std::uint32_t>(windows.taps) : 1;
+  const std::uint32_t rows = taps * s.tile_m + s.tile_n + s.reach;
   return results * (s.keeps_low() ? 2 : 1) + rows * s.tile_k * s.depth / (threads * elements);
 }
-[[nodiscard]] inline bool has_registers(const product_schedule& s, const device_profile& device) {
+[[nodiscard]] inline bool has_registers(const product_schedule& s, const product_windows& windows,
+                                        const device_profile& device) {
   const std::uint32_t threads = s.subgroups() * device.subgroup_size;
-  return (s.is_half() ? 48 : 64) + held(s, threads) <= std::min(240u, 65536 / threads);
+  return (s.is_half() ? 48 : 64) + held(s, windows, threads) <= std::min(240u, 65536 / threads);
 }
 
 /// Of an invocation where units are emulated, at most: drivers may end it behind so many (max_loop_iterations).
@@ -202,7 +208,8 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
         const std::uint32_t deepest = steps > detail::most_steps ? 1 : std::min(steps, 5u);
         for (s.depth = 1; s.depth <= deepest; ++s.depth) {
           const bool is_taken = s.depth <= 3 || s.depth == steps;
-          if (is_taken && detail::has_registers(s, device) && detail::ends_in_time(s, k, device)) found.push_back(s);
+          if (is_taken && detail::has_registers(s, {}, device) && detail::ends_in_time(s, k, device))
+            found.push_back(s);
         }
       }
     }
@@ -241,11 +248,11 @@ inline constexpr tap_shape tap_shapes[] = {{32, 32, 32}, {64, 32, 32}, {64, 32, 
       continue;
     if (arithmetic == product_arithmetic::split && t.subgroup_m * t.channels > largest_split) continue;
     product_schedule s{arithmetic, t.tile_m, taps * t.channels, 0, t.subgroup_m, t.channels};
-    s.taps = taps, s.reach = static_cast<std::uint32_t>(windows.reach), s.along_terms = true;
+    s.taps = taps, s.reach = static_cast<std::uint32_t>(windows.reach), s.places = place_axes::terms;
     const bool has_lanes = 4 * s.subgroups() * device.subgroup_size >= std::bit_ceil(std::max(s.tile_m, s.tile_n));
     for (s.tile_k = 128; has_lanes && s.tile_k >= 16; s.tile_k /= 2) {
       const std::int64_t terms = windows.images * ceil_div<std::int64_t>(windows.length(), s.tile_k) * s.tile_k;
-      if (s.tile_k % device.unit.k == 0 && fits(s, device) && has_registers(s, device) &&
+      if (s.tile_k % device.unit.k == 0 && fits(s, device) && has_registers(s, windows, device) &&
           ends_in_time(s, std::max(p.k, terms), device))
         found.push_back(s);
     }
@@ -262,7 +269,7 @@ inline constexpr tap_shape tap_shapes[] = {{32, 32, 32}, {64, 32, 32}, {64, 32, 
   std::vector<product_schedule> found;
   const product_windows& windows = p.windows;
   if (windows.is_empty() || p.paired || arithmetic == product_arithmetic::half) return found;
-  if (windows.along_terms) return detail::tap_schedules(arithmetic, p, device);
+  if (windows.places == place_axes::terms) return detail::tap_schedules(arithmetic, p, device);
   if (p.k % windows.taps != 0) return found;
   const std::int64_t channels = p.k / windows.taps;
   for (const detail::tile_shape& t : detail::window_shapes) {
@@ -270,12 +277,12 @@ inline constexpr tap_shape tap_shapes[] = {{32, 32, 32}, {64, 32, 32}, {64, 32, 
     if (t.only && *t.only != arithmetic) continue;
     for (const std::uint32_t slices : t.slices) {
       product_schedule s{arithmetic, t.tile_m, t.tile_n, 0, t.subgroup_m, t.subgroup_n, slices};
-      s.reach = static_cast<std::uint32_t>(windows.reach);
+      s.reach = static_cast<std::uint32_t>(windows.reach), s.places = place_axes::columns;
       for (s.tile_k = 64; s.tile_k >= device.unit.k * slices; s.tile_k /= 2) {
         if (channels % s.tile_k != 0 || s.tile_k % (device.unit.k * slices) != 0) continue;
         for (const std::int64_t taps : {windows.last_taps, windows.taps}) {
           s.taps = static_cast<std::uint32_t>(taps);
-          if (fits(s, device) && detail::has_registers(s, device) && detail::ends_in_time(s, p.k, device))
+          if (fits(s, device) && detail::has_registers(s, windows, device) && detail::ends_in_time(s, p.k, device))
             found.push_back(s);
           // Of a left operand that is read number by number all at once were slower each time.
           if (windows.taps == windows.last_taps || p.single_left) break;
@@ -289,10 +296,10 @@ inline constexpr tap_shape tap_shapes[] = {{32, 32, 32}, {64, 32, 32}, {64, 32, 
 /// What shares_terms() asks for.
 [[nodiscard]] constexpr bool shares_terms(const product_schedule& s, const product_extents& p,
                                           const device_profile& device) {
-  if (s.taps == 0) return shares_terms(s, p.k, device);
-  if (s.along_terms != p.windows.along_terms) return false;
-  if (s.along_terms) return s.parts == 1;
-  return !p.windows.is_empty() && p.k % p.windows.taps == 0 && shares_terms(s, p.k / p.windows.taps, device);
+  if (s.places == place_axes::none) return shares_terms(s, p.k, device);
+  if (s.places != p.windows.places) return false;
+  if (s.places == place_axes::terms) return s.parts == 1;
+  return p.k % p.windows.taps == 0 && shares_terms(s, p.k / p.windows.taps, device);
 }
 
 /// All there is for a product, of sums that are too long for one total in as many parts as they have at least.
@@ -334,7 +341,7 @@ inline constexpr double places_once = 3e-6;  // what is expected of others too m
   const detail::place_costs& of_places = split ? detail::split_places : detail::rounded_places;
   const matrix_shape& unit = device.unit;
   const std::uint32_t threads = s.subgroups() * device.subgroup_size;
-  const double registers = std::clamp(costs.registers + detail::held(s, threads), 32.0, 255.0);
+  const double registers = std::clamp(costs.registers + detail::held(s, p.windows, threads), 32.0, 255.0);
   // What a multiprocessor of the hardware measured has room for.
   const double beside =
       std::max(1.0, std::floor(std::min({2048.0 / threads, 232448.0 / (shared_bytes_of(s, unit) + 1024),
@@ -347,23 +354,24 @@ inline constexpr double places_once = 3e-6;  // what is expected of others too m
   const std::int64_t k = p.k / s.parts;
   auto terms = static_cast<double>(ceil_div<std::int64_t>(k, unit.k) * unit.k);
   // Of windows that share elements each step has so many taps of tile_k channels.
-  const double taps = s.has_places() ? s.taps : 1, all_taps = s.has_places() ? static_cast<double>(p.windows.taps) : 1;
+  const bool are_columns = s.places == place_axes::columns, are_terms = s.places == place_axes::terms;
+  const double taps = are_columns ? s.taps : 1, all_taps = are_columns ? static_cast<double>(p.windows.taps) : 1;
   auto steps = static_cast<double>(ceil_div<std::int64_t>(k, s.tile_k)) / taps;
   // Groups of four that invocations stage, each as many as any.
   const auto groups_of = [&](std::uint32_t elements) { return static_cast<double>(ceil_div(elements / 4, threads)); };
   const auto staged = [&](std::uint32_t rows) { return groups_of(rows * s.tile_k); };
   const double left = staged(s.tile_m) * taps;
   double right = staged(s.tile_n + s.reach) * taps / all_taps;  // once for all taps
-  double groups = left + (s.taps > 0 ? staged(s.tile_n + s.reach) : right);
+  double groups = left + (are_columns ? staged(s.tile_n + s.reach) : right);
   // Single loads of neighbours that are few reach many lines of memory for little (fitted to 440 times of windows of
   // images on an H200, 29 November 2026; docs/performance.md).
   const auto longer = [&](bool is_single, std::uint32_t side) {
     return is_single ? 1.5 + costs.single * std::pow(32.0 / side, 1.5) : 1;
   };
   double rows =
-      (left * (s.taps > 0 ? 1.5 : longer(p.single_left, s.tile_m)) + right * longer(p.single_right, s.tile_n)) *
+      (left * (are_columns ? 1.5 : longer(p.single_left, s.tile_m)) + right * longer(p.single_right, s.tile_n)) *
       threads * 4 / s.tile_k;
-  if (s.along_terms) {  // all places of all images, also those between rows, and what all taps see of them
+  if (are_terms) {  // all places of all images, also those between rows, and what all taps see of them
     steps = static_cast<double>(p.windows.images * ceil_div<std::int64_t>(p.windows.length(), s.tile_k));
     terms = steps * s.tile_k;
     right = groups_of((s.tile_k + s.reach) * (s.tile_n / s.taps));
@@ -380,7 +388,7 @@ inline constexpr double places_once = 3e-6;  // what is expected of others too m
   // Windows that share elements, fitted to 1,400 times of 17 convolutions: within 1.1 times the best of each, mostly.
   const double by_tile = split ? (results < 8192 ? 0.82 : 0.95) : s.subgroup_m == unit.m ? 1.15 : 0.95;
   const double by_rows = s.subgroup_m <= 32 ? of_places.narrow : of_places.wide;
-  const double fitted = s.taps == 0 ? 1 : s.along_terms ? by_rows : by_tile * (p.single_left ? 0.85 : 1);
+  const double fitted = are_terms ? by_rows : are_columns ? by_tile * (p.single_left ? 0.85 : 1) : 1;
   const auto shared = [&](double groups_beside) {
     return (overlaps ? 0.75 : 1) * fitted * work * (1 + costs.few * 16 / (s.subgroups() * groups_beside)) +
            results * s.slices * costs.exchange;
@@ -393,8 +401,8 @@ inline constexpr double places_once = 3e-6;  // what is expected of others too m
   const double pair = !p.paired || !split ? 1 : !has_both_sums(s, unit) ? 1.6 : s.subgroup_m == unit.m ? 1.1 : 0.75;
   // Those that share results meet, and the last reads the sums of all.
   const double meeting = s.parts == 1 ? 0 : 1.2e-6 + s.parts * results * 4 / 28e9;
-  const double once = s.along_terms ? detail::places_once : costs.once + code * costs.code;
-  const double wait = std::ceil(steps / s.depth) * costs.wait * (s.along_terms ? of_places.wait : 1);
+  const double once = are_terms ? detail::places_once : costs.once + code * costs.code;
+  const double wait = std::ceil(steps / s.depth) * costs.wait * (are_terms ? of_places.wait : 1);
   return {meeting + pair * (once + rounds * (wait + shared(together) * together)),
           static_cast<double>(tiles) / device.compute_units * shared(beside),
           static_cast<double>(tiles) / (device.compute_units * beside)};
@@ -482,7 +490,7 @@ struct product_start {
   const std::int64_t least_terms = device.split_terms / (p.has_single() ? 2 : 1);
   double least = otherwise.seconds, busy = std::numeric_limits<double>::infinity();
   for (product_schedule s : product_schedules(arithmetic, p, device)) {
-    if (s.taps > 0 && !start.is_empty()) continue;
+    if (s.places != place_axes::none && !start.is_empty()) continue;
     if (s.parts > 1 && (p.paired || start.statistics)) continue;
     if ((p.paired || start.statistics) && !fits_beside(s, start.statistics, p.paired, device)) continue;
     const std::int64_t tiles = tiles_of(s, p);
@@ -495,15 +503,17 @@ struct product_start {
                                  !p.paired && p.k >= parts * least_terms;
       if (parts > at_least && !is_one_of_few) break;
       if (!shares_terms(s, p, device)) continue;
+      const auto scratch = 4 * static_cast<std::uint64_t>(scratch_of(s, p).sums);
+      if (scratch > device.max_binding_bytes) break;
       const kernel_time time = unit_time(s, p, device);
       const double seconds = time.alone + start_time(start, s, p, device).alone;
       const double counted = parts > 1 ? error * seconds : seconds;
       // Gradients of filters have the device to themselves seldom. Rounded ones of which all were the quickest alone
       // made ResNet-50's forward and backward 2 % slower; split ones 0.6 % quicker (H200, one call).
-      if (s.along_terms && arithmetic == product_arithmetic::rounded && time.busy > busy) continue;
+      if (s.places == place_axes::terms && arithmetic == product_arithmetic::rounded && time.busy > busy) continue;
       if (counted >= least) continue;
       least = counted, otherwise = {s, seconds};
-      if (!s.along_terms) busy = time.busy;
+      if (s.places != place_axes::terms) busy = time.busy;
     }
   }
   return otherwise;

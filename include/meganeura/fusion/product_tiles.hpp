@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How a product's results are cut into tiles: what its cost is estimated by and its kernel generated from.
+// How a product's results are cut into tiles: what its cost is estimated by and its kernel generated from. The kernel
+// of convolve chooses among tiles of its own, kernels/convolution_tiled.hpp; its cost is by these.
 #pragma once
 #include <meganeura/core/device_profile.hpp>
 #include <meganeura/core/division.hpp>
@@ -104,24 +105,23 @@ struct strided_extent {
   std::int64_t extent = 1, stride = 0;
 };
 
-/// Windows of images with a stride of 1, as a product's right operand: its terms are channels' taps, its columns places
-/// (or, `along_terms`, the other way round) of windows, of which those of an image lie in rows `pitch` elements apart.
-/// The same tap of neighbouring windows are neighbours, also from one row to the next, if one counts what lies between
-/// rows as windows, too, whose results nobody wants. So the windows of a tile share one run of elements of a channel,
-/// `reach` more than the tile has places.
+/// Windows of images with a stride of 1, as a product's right operand: of its columns and terms the ones are `places`
+/// of windows, of which those of an image lie in rows `pitch` elements apart, the others channels' taps. The same tap
+/// of neighbouring windows are neighbours, also from one row to the next, if one counts what lies between rows as
+/// windows, too, whose results nobody wants. So the windows of a tile share one run of elements of a channel, `reach`
+/// more than the tile has places.
 struct product_windows {
   std::int64_t images = 1, height = 1, width = 1, pitch = 1;
-  std::int64_t taps = 0, last_taps = 0;  // of a window (0: these are none), and along its last axis
+  std::int64_t taps = 0, last_taps = 0;  // of a window, and along its last axis
   std::int64_t reach = 0;
-  bool along_terms = false;  // places are terms, channels' taps columns: what a filter's gradient adds up
-  [[nodiscard]] constexpr bool is_empty() const { return taps == 0; }
-  [[nodiscard]] constexpr bool are_columns() const { return taps > 0 && !along_terms; }
+  place_axes places = place_axes::none;
+  [[nodiscard]] constexpr bool is_empty() const { return places == place_axes::none; }
   /// Of an image, from its first place to its last.
   [[nodiscard]] constexpr std::int64_t length() const { return (height - 1) * pitch + width; }
   friend auto operator<=>(const product_windows&, const product_windows&) = default;
 };
-/// Of the axes of places and of channels' taps, from the outermost; empty where they are no such windows, or reach
-/// further than kernels stage.
+/// Of the axes of places and of channels' taps, from the outermost, as places were columns; empty where they are no
+/// such windows, or reach further than kernels stage.
 [[nodiscard]] constexpr product_windows windows_at(std::span<const strided_extent> columns,
                                                    std::span<const strided_extent> terms) {
   constexpr std::int64_t most_reach = 512;
@@ -155,14 +155,16 @@ struct product_windows {
     }
   }
   if (axes == 0 || taps == 1 || channels % 16 != 0) return {};
-  found.taps = taps;
+  found.taps = taps, found.places = place_axes::columns;
   return found;
 }
 /// Of the axes of columns and terms.
 [[nodiscard]] constexpr product_windows windows_of(std::span<const strided_extent> columns,
                                                    std::span<const strided_extent> terms) {
   product_windows found = windows_at(columns, terms);
-  if (found.is_empty()) found = windows_at(terms, columns), found.along_terms = !found.is_empty();
+  if (!found.is_empty()) return found;
+  found = windows_at(terms, columns);
+  if (!found.is_empty()) found.places = place_axes::terms;
   return found;
 }
 
@@ -261,7 +263,7 @@ template <class GroupOf>
 
 /// Workgroups' tiles on matrix units.
 [[nodiscard]] constexpr std::int64_t tiles_of(const product_schedule& s, const product_extents& p) {
-  if (s.has_places())
+  if (s.places == place_axes::columns)
     return p.batch * p.windows.images * ceil_div<std::int64_t>(p.m, s.tile_m) *
            ceil_div<std::int64_t>(p.windows.length(), s.tile_n);
   return p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The rules that split a long sum over more workgroups than its results would occupy.
 #pragma once
+#include <meganeura/core/small_vector.hpp>
 #include <meganeura/fusion/contract_loops.hpp>
 #include <meganeura/fusion/implement.hpp>
 #include <meganeura/fusion/product_tiles.hpp>
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
@@ -27,37 +29,47 @@ struct axis_parts {
   return label;
 }
 
-// Of windows whose places are terms, those of a part of the places along the axis of `label`.
-inline product_windows windows_of_part(product_windows windows, const contract_loops& product, int label,
-                                       std::int64_t parts) {
-  int inner = 0;  // further axes of the sum
-  for (int i = label + 1; i < contract_loops::max_labels; ++i) inner += product.group[i] == 3 && product.extents[i] > 1;
-  const int of_images = windows.height > 1 ? 2 : 1;
-  (inner >= of_images ? windows.images : inner == 1 ? windows.height : windows.width) /= parts;
-  return windows;
-}
+// A view that the right operand of a product is, of windows whose places may be terms.
+class viewed_windows {
+ public:
+  // None, unless they are.
+  static std::optional<viewed_windows> find(const engine& g, enode_id id, const contract_loops& product) {
+    for (const enode_id node : g[g.operand(id, 1)].nodes) {
+      if (g.node(node).kind != op::view) continue;
+      const viewed_windows found(g, id, product, g.get<view_attribute>(node));
+      if (found.in_parts({}).places == place_axes::terms) return found;
+    }
+    return {};
+  }
 
-// That the right operand is a view of, whose places are terms; empty where it is none of such.
-inline product_windows windows_along_terms(const engine& g, enode_id id, const contract_loops& product) {
-  const class_id operand = g.operand(id, 1);
-  const auto& labels = g.get<contract_attribute>(id);
-  for (const enode_id node : g[operand].nodes) {
-    if (g.node(node).kind != op::view) continue;
-    const auto& view = g.get<view_attribute>(node);
-    strided_extent axes[2][max_rank];
-    std::size_t counts[2]{};
+  // Those of one of so many parts of the sum.
+  [[nodiscard]] product_windows in_parts(const axis_parts& parts) const {
+    small_vector<strided_extent, max_rank> axes[2];
+    for (const axis& each : axes_) {
+      const std::int64_t extent = each.label == parts.label ? each.extent / parts.parts : each.extent;
+      axes[each.is_term ? 1 : 0].push_back({extent, each.stride});
+    }
+    return windows_of(axes[0], axes[1]);
+  }
+
+ private:
+  viewed_windows(const engine& g, enode_id id, const contract_loops& product, const view_attribute& view) {
+    const auto& labels = g.get<contract_attribute>(id);
+    const shape operand = g.extents(g.operand(id, 1));
     for (int label = 0; label < contract_loops::max_labels; ++label) {
-      for (int i = 0; product.group[label] >= 2 && i < g.extents(operand).rank(); ++i) {
-        if (labels.b[i] != label) continue;
-        const int of = product.group[label] - 2;
-        axes[of][counts[of]++] = {g.extents(operand)[i], view.strides[i]};
+      for (int i = 0; product.group[label] >= 2 && i < operand.rank(); ++i) {
+        if (labels.b[i] == label) axes_.push_back({label, product.group[label] == 3, operand[i], view.strides[i]});
       }
     }
-    const product_windows found = windows_of(std::span(axes[0], counts[0]), std::span(axes[1], counts[1]));
-    if (found.along_terms) return found;
   }
-  return {};
-}
+
+  struct axis {
+    int label;
+    bool is_term;
+    std::int64_t extent, stride;
+  };
+  small_vector<axis, max_rank> axes_;
+};
 
 // A product's schedule where its sum is in so many parts, and the time with storing and reading these.
 inline product_choice best_in_parts(implementation_pass& pass, product_extents product, std::int64_t parts) {
@@ -89,12 +101,12 @@ inline std::int64_t best_parts(implementation_pass& pass, const contract_loops& 
 // The same of windows whose places are terms: parts of the images or of their rows, where kernels that share elements
 // are quicker with them than any in those of `otherwise`.
 inline axis_parts best_parts_of_places(implementation_pass& pass, const contract_loops& product,
-                                       const product_windows& places, axis_parts otherwise) {
+                                       const viewed_windows& windows, axis_parts otherwise) {
   const device_profile& device = pass.device();
   product_extents whole = extents_by_group(product.loops);
   whole.single_right = true;
   const auto in_parts = [&](int label, std::int64_t parts) {
-    whole.windows = windows_of_part(places, product, label, parts);
+    whole.windows = windows.in_parts({label, parts});
     return best_in_parts(pass, whole, parts);
   };
   axis_parts best = otherwise;
@@ -104,7 +116,8 @@ inline axis_parts best_parts_of_places(implementation_pass& pass, const contract
     for (std::int64_t parts = 1; parts <= most; ++parts) {
       if (product.extents[label] % parts != 0) continue;
       const product_choice found = in_parts(label, parts);
-      if (found.schedule.along_terms && found.seconds < least) best = {label, parts}, least = found.seconds;
+      if (found.schedule.places == place_axes::terms && found.seconds < least)
+        best = {label, parts}, least = found.seconds;
     }
   }
   return best;
@@ -186,8 +199,8 @@ MEGANEURA_INLINE void split_sum::apply(implementation_pass& pass, enode_id id) {
     const bool is_last = labels.a[g.extents(g.operand(id, 0)).rank() - 1] == longest ||
                          labels.b[g.extents(g.operand(id, 1)).rank() - 1] == longest;
     best.parts = best_parts(pass, product, longest, is_last && extent % 4 == 0 ? 4 : 1);
-    const product_windows places = windows_along_terms(g, id, product);
-    if (!places.is_empty()) best = best_parts_of_places(pass, product, places, best);
+    if (const auto windows = viewed_windows::find(g, id, product))
+      best = best_parts_of_places(pass, product, *windows, best);
   } else {  // a dot product, or several
     std::int64_t length = 1;
     for (int i = 0; i < loops.space.rank(); ++i) length *= loops.group[i] == 3 ? loops.space[i] : 1;

@@ -189,21 +189,24 @@ enum class product_arithmetic : std::uint8_t {
 /// "split".
 [[nodiscard]] std::string to_string(product_arithmetic value);
 
+/// What places of windows that share elements are of a product's right operand: its columns, and channels' taps its
+/// terms, or the other way round, as a filter's gradient has them.
+enum class place_axes : std::uint8_t { none, columns, terms };
+
 /// How a product is cut up for matrix units; without sizes (fma) its kernels choose for themselves. A workgroup makes
 /// tile_m x tile_n results and stages tile_k terms of them at a time; each of its subgroups adds up one of `slices`
 /// equal parts of these terms for subgroup_m x subgroup_n results. Its share is a multiple of what a unit of the device
 /// computes at once, each way. `depth` steps of tile_k terms are on their way at once; of more than one, the loop over
 /// k is written out. Of `parts` workgroups each adds up an equal part of k for the same results, whole steps of it; the
-/// last of them to arrive adds these up, in their order. Where `taps` is not 0, the right operand are windows that lie
-/// one behind the other (fusion::product_windows): a step is then tile_k channels of all elements that the tile's
-/// windows share, `reach` more than it has columns, and of the left operand so many taps at a time. `along_terms`: the
-/// windows' places are terms instead and their taps columns, of which a tile has all of tile_n / taps channels; a step
-/// is tile_k places, for all taps.
+/// last of them to arrive adds these up, in their order. Of windows that lie one behind the other
+/// (fusion::product_windows), with `places` columns, a step is tile_k channels of all elements that the tile's windows
+/// share, `reach` more than it has columns, and of the left operand so many `taps` at a time. Where places are terms a
+/// tile has all taps of tile_n / taps channels; a step is tile_k places, for all taps.
 struct product_schedule {
   product_arithmetic arithmetic = product_arithmetic::fma;
   std::uint32_t tile_m = 0, tile_n = 0, tile_k = 0, subgroup_m = 0, subgroup_n = 0, slices = 1, depth = 1;
   std::uint32_t parts = 1, taps = 0, reach = 0;
-  bool along_terms = false;
+  place_axes places = place_axes::none;  // without them no taps
 
   [[nodiscard]] constexpr bool is_on_units() const { return arithmetic != product_arithmetic::fma; }
   /// Of f16 in memory.
@@ -225,10 +228,8 @@ struct product_schedule {
     visit("arithmetic", self.arithmetic), visit("tile_m", self.tile_m), visit("tile_n", self.tile_n),
         visit("tile_k", self.tile_k), visit("subgroup_m", self.subgroup_m), visit("subgroup_n", self.subgroup_n),
         visit("slices", self.slices), visit("depth", self.depth), visit("parts", self.parts), visit("taps", self.taps),
-        visit("reach", self.reach), visit("along_terms", self.along_terms);
+        visit("reach", self.reach), visit("places", self.places);
   }
-  /// Whether columns are places of windows that share elements.
-  [[nodiscard]] constexpr bool has_places() const { return taps > 0 && !along_terms; }
   friend bool operator==(const product_schedule&, const product_schedule&) = default;
 };
 /// "split 32x32x128 16x16 slices 4 depth 2 parts 3"; "rounded 64x128x32 32x32 taps 3"; "fma".

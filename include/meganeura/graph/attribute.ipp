@@ -49,7 +49,8 @@ MEGANEURA_INLINE std::string to_string(const product_schedule& value) {
   };
   return fmt::format("{} {}x{}x{} {}x{}{}{}{}{}", name, value.tile_m, value.tile_n, value.tile_k, value.subgroup_m,
                      value.subgroup_n, more("slices", value.slices), more("depth", value.depth),
-                     more("parts", value.parts), more(value.along_terms ? "for taps" : "taps", value.taps));
+                     more("parts", value.parts),
+                     more(value.places == place_axes::terms ? "for taps" : "taps", value.taps));
 }
 
 namespace detail {

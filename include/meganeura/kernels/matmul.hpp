@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Generators of f32 matrix products: any sizes, any strides, several axes a group, an epilogue on each element.
+// Generators of matrix products: any sizes, any strides, several axes a group, an epilogue on each element; what a
+// product is made of, for all of them.
 #pragma once
 #include <meganeura/core/device_profile.hpp>
 #include <meganeura/core/division.hpp>

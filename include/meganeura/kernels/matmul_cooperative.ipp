@@ -6,8 +6,8 @@
 #include <meganeura/kernels/cooperative_operand.hpp>
 #include <meganeura/kernels/matmul_cooperative.hpp>
 #include <meganeura/kernels/shared_places.hpp>
+#include <meganeura/kernels/shared_windows.hpp>
 #include <meganeura/kernels/tensor_access.hpp>
-#include <meganeura/kernels/window_operands.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -40,9 +40,9 @@ class cooperative_product {
                       const device_profile& device)
       : k_(k),
         problem_(problem),
-        windows_(s.taps > 0 ? windows_of(problem) : fusion::product_windows()),
-        read_(s.has_places() ? as_places(problem, windows_) : problem),
-        s_(s.along_terms ? fusion::without_places(s, device.unit) : s),
+        windows_(s.places != place_axes::none ? windows_of(problem) : fusion::product_windows()),
+        read_(s.places == place_axes::columns ? as_places(problem, windows_) : problem),
+        s_(s.places == place_axes::terms ? fusion::without_windows(s, device.unit) : s),
         device_(device),
         shape_(device.unit),
         unit_(k, device),
@@ -53,8 +53,9 @@ class cooperative_product {
         left_(k, plan_operand(read_, true), "a", s.tile_m, s_, device, problem.parameters.a),
         rights_(bind_rights(k, read_, s_, device)),
         programs_(bind_programs(problem, k)),
-        shared_(s.has_places() ? std::optional(shared_windows(k, read_, windows_, s)) : std::nullopt),
-        places_(s.along_terms ? std::optional(shared_places(k, read_, windows_, s, device)) : std::nullopt),
+        shared_(s.places == place_axes::columns ? std::optional(shared_windows(k, read_, windows_, s)) : std::nullopt),
+        places_(s.places == place_axes::terms ? std::optional(shared_places(k, read_, windows_, s, device))
+                                              : std::nullopt),
         staged_(k.shared<Element>(
             std::max({left_.staged_size() + sums() * rights_[0].staged_size(), exchange_size(s_, wide, shape_),
                       shared_ ? shared_->staged_size() : 0, places_ ? places_->staged_size() : 0,
@@ -207,7 +208,7 @@ class cooperative_product {
   // All stores are as wide.
   [[nodiscard]] static matmul_result result_of(const matmul_problem& problem, const product_schedule& s) {
     matmul_result plan = plan_result(problem);
-    if (s.has_places()) plan.width = 1;  // of places that are neighbours, results need not be
+    if (s.places == place_axes::columns) plan.width = 1;  // of places that are neighbours, results need not be
     for (const matmul_problem::store& each : problem.stores) {
       if (each.distance % plan.width != 0) plan.width = 1;
     }
@@ -928,31 +929,31 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
   }
   const fusion::product_windows windows = windows_of(problem);
   const auto terms = static_cast<std::int64_t>(extent_of(problem.k));
-  if (s.along_terms) {
-    const bool fits = windows.along_terms && s.taps == windows.taps && s.reach == windows.reach && s.slices == 1 &&
-                      s.tile_n == s.taps * s.subgroup_n && extent_of(problem.n) % s.tile_n == 0 && s.depth == 1 &&
-                      s.is_scaled() && s.parts == 1;
+  if (s.places == place_axes::terms) {
+    const bool fits = windows.places == s.places && s.taps == windows.taps && s.reach == windows.reach &&
+                      s.slices == 1 && s.tile_n == s.taps * s.subgroup_n && extent_of(problem.n) % s.tile_n == 0 &&
+                      s.depth == 1 && s.is_scaled() && s.parts == 1;
     if (!fits || problem.offset_second || problem.has_prologue || problem.prepared != 0) {
       fail(error_category::invalid_argument,
            "matmul schedule '{}': of f32 windows whose places are terms a tile has all taps of so many channels as "
            "divide all of them, each subgroup one, and there are no parts; here are {} windows of {} taps, which reach "
            "{}",
-           to_string(s), windows.along_terms ? "such" : "no", windows.taps, windows.reach);
+           to_string(s), windows.places == s.places ? "such" : "no", windows.taps, windows.reach);
     }
-  } else if (s.taps > 0) {
-    const std::int64_t channels = windows.are_columns() ? terms / windows.taps : 0;
-    const bool fits = windows.are_columns() && (s.taps == windows.taps || s.taps == windows.last_taps) &&
+  } else if (s.places == place_axes::columns) {
+    const std::int64_t channels = windows.places == place_axes::columns ? terms / windows.taps : 0;
+    const bool fits = windows.places == s.places && (s.taps == windows.taps || s.taps == windows.last_taps) &&
                       s.reach == windows.reach && channels % s.tile_k == 0 && s.depth == 1 && s.is_scaled();
     if (!fits || problem.offset_second || problem.has_prologue || problem.prepared != 0) {
       fail(error_category::invalid_argument,
            "matmul schedule '{}': of f32 windows that share elements a step has all taps or those of the last axis of "
            "so many channels as divide all of them; here are {} windows of {} and {} taps of {} channels, which reach "
            "{}",
-           to_string(s), windows.are_columns() ? "such" : "no", windows.taps, windows.last_taps, channels,
+           to_string(s), windows.places == s.places ? "such" : "no", windows.taps, windows.last_taps, channels,
            windows.reach);
     }
   }
-  if (!fusion::shares_terms(s, s.has_places() ? terms / windows.taps : terms, device)) {
+  if (!fusion::shares_terms(s, s.places == place_axes::columns ? terms / windows.taps : terms, device)) {
     fail(error_category::invalid_argument,
          "matmul schedule '{}': each part has whole steps of the {} terms of k, and those on their way at once; the "
          "device counts "

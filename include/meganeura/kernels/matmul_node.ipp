@@ -240,7 +240,7 @@ MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_attribute& node, std::
     fail(error_category::internal,
          "matmul: prepared right operands need the arithmetic rounded, not {}; the rules must not do that",
          to_string(node.schedule.arithmetic));
-  if (!node.border.is_empty() && node.schedule.taps == 0)
+  if (!node.border.is_empty() && node.schedule.places == place_axes::none)
     fail(error_category::internal,
          "matmul: a border that is not in memory, of windows that share no elements; the rules must not do that");
   if (node.schedule.is_on_units()) return make_cooperative_matmul(problem, node.schedule, on);

@@ -96,11 +96,14 @@ struct stage {
 template <config C>
 struct classifier {
   static constexpr auto forward(value auto image) {
-    auto stem = relu(convolved<C, "conv1", "bn1", C.width, 7, 2>(image));
-    auto x = max_pool2d<pool2d_options{.window = 3, .stride = 2, .padding = 1}>(stem);
-    auto y = call<"layer2", stage<C, 1>>(call<"layer1", stage<C, 0>>(x));
-    auto z = call<"layer4", stage<C, 3>>(call<"layer3", stage<C, 2>>(y));
-    return linear<"fc", C.classes>(mean<-2, -1>(z));
+    MEGANEURA_EXPECT((image.facts().shape.rank == 4 && image.facts().shape[1] == 3),
+                     "meganeura: resnet::classifier: the image must be [n, 3, height, width]", image) {
+      auto stem = relu(convolved<C, "conv1", "bn1", C.width, 7, 2>(image));
+      auto x = max_pool2d<pool2d_options{.window = 3, .stride = 2, .padding = 1}>(stem);
+      auto y = call<"layer2", stage<C, 1>>(call<"layer1", stage<C, 0>>(x));
+      auto z = call<"layer4", stage<C, 3>>(call<"layer3", stage<C, 2>>(y));
+      return linear<"fc", C.classes>(mean<-2, -1>(z));
+    }
   }
 };
 

@@ -68,8 +68,23 @@ struct level {
 template <config C = config{}>
 struct denoiser {
   static constexpr auto forward(value auto image) {
-    auto x = call<"", level<C, 0>>(unbiased<"conv_in", C.width>(image));
-    return unbiased<"conv_out", C.channels>(silu(group_norm<"norm_out", C.groups>(x)));
+    MEGANEURA_EXPECT((fits(image.facts().shape)),
+                     "meganeura: unet::denoiser: the image must be [n, config.channels, height, width], both multiples "
+                     "of 2^(levels - 1), and config.width a multiple of config.groups",
+                     image) {
+      auto x = call<"", level<C, 0>>(unbiased<"conv_in", C.width>(image));
+      return unbiased<"conv_out", C.channels>(silu(group_norm<"norm_out", C.groups>(x)));
+    }
+  }
+
+ private:
+  static constexpr bool fits(const symbolic_shape& image) {
+    if (C.levels < 1 || C.groups < 1 || C.width < 1 || C.width % C.groups != 0) return false;
+    if (image.rank != 4 || image[1] != C.channels) return false;
+    for (int axis = 2; axis < 4; ++axis) {
+      if (!image[axis].is_static() || image[axis].coefficient % (1 << (C.levels - 1)) != 0) return false;
+    }
+    return true;
   }
 };
 

@@ -14,8 +14,19 @@ constexpr bool is_geometry(const conv_options& o, int axes) {
   }
   return is_geometry(geometry_of(o, axes));
 }
+constexpr bool has_channels(const symbolic_shape& x, int axes) { return x.rank == axes + 2 && x[1].is_static(); }
+constexpr bool divides_channels(const symbolic_shape& x, const conv_options& o) {
+  return x[1].coefficient % o.groups == 0;
+}
+constexpr bool divides_results(std::int64_t out, const conv_options& o) { return out >= 1 && out % o.groups == 0; }
 constexpr bool fits_groups(const symbolic_shape& x, std::int64_t out, const conv_options& o, int axes) {
-  return x.rank == axes + 2 && x[1].is_static() && x[1].coefficient % o.groups == 0 && out >= 1 && out % o.groups == 0;
+  return has_channels(x, axes) && divides_channels(x, o) && divides_results(out, o);
+}
+constexpr bool has_known_places(const symbolic_shape& x) {
+  for (int i = 2; i < x.rank; ++i) {
+    if (!x[i].is_static()) return false;
+  }
+  return true;
 }
 
 // With a bias [out] for each channel.
@@ -40,21 +51,12 @@ struct conv {
 }  // namespace layers
 
 /// As torch.nn.Conv2d: conv2d<"conv", out, options>(x), or conv2d("conv", x, out, options) at run
-/// time. shapes: [n, c, h, w] -> [n, out, oh, ow]. errors: "kernel, stride, dilation and groups are at least 1", "x
-/// must be floats", "c and out multiples of groups", "the window must fit". cost: that of `convolution`.
+/// time. shapes: [n, c, h, w] -> [n, out, oh, ow]. errors: "kernel, stride, dilation and groups must be at least 1",
+/// "x must be floats", "c must be a multiple of groups", "the window must fit". cost: that of `convolution`.
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_options{}>>
 [[nodiscard]] constexpr auto conv2d(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT(
-      detail::is_geometry(options, 2),
-      "meganeura: conv2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", name,
-      x)
-  MEGANEURA_EXPECT_FLOATS("conv2d<name, out, options>(x)", x, name)
-  MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options, 2),
-                   "meganeura: conv2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups",
-                   name, x)
-  MEGANEURA_EXPECT(detail::has_room(x.facts().shape, options),
-                   "meganeura: conv2d<name, out, options>(x): the window must fit into [n, c, h, w] of known h and w",
-                   name, x)
+  MEGANEURA_EXPECT_CHANNELS("conv2d", 2, "[n, c, h, w]", "h and w", "", options)
+  MEGANEURA_EXPECT_ROOM("conv2d", "h and w")
   return detail::layer<layers::conv>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>

@@ -56,12 +56,15 @@ constexpr node_spec describe_spread(const facts& x, const facts& filter, const c
   return node_of(op::convolution, x.type, spread_shape(x.shape, filter.shape, o), geometry);
 }
 
-constexpr bool can_spread(symbolic_shape x, std::int64_t out, const conv_transpose_options& o, int axes) {
+constexpr bool has_output_padding(const conv_transpose_options& o, int axes) {
   for (int i = 0; i < axes; ++i) {
     const std::int64_t more = o.output_padding[i];
-    if (!x[i + 2].is_static() || more < 0 || (more >= o.stride[i] && more >= o.dilation[i])) return false;
-    x[i + 2] = x[i + 2].coefficient + zeros_behind(o, i);
+    if (more < 0 || (more >= o.stride[i] && more >= o.dilation[i])) return false;
   }
+  return true;
+}
+constexpr bool can_spread(symbolic_shape x, std::int64_t out, const conv_transpose_options& o, int axes) {
+  for (int i = 0; i < axes; ++i) x[i + 2] = x[i + 2].coefficient + zeros_behind(o, i);
   return spread_shape(x, filter_shape(x[1].coefficient, out / o.groups, adjoint_of(o), axes), o).rank > 0;
 }
 
@@ -89,16 +92,8 @@ struct conv_transpose {
 /// As torch.nn.Conv1d: conv2d of [n, c, w].
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_options{}>>
 [[nodiscard]] constexpr auto conv1d(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT(
-      detail::is_geometry(options, 1),
-      "meganeura: conv1d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", name,
-      x)
-  MEGANEURA_EXPECT_FLOATS("conv1d<name, out, options>(x)", x, name)
-  MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options, 1),
-                   "meganeura: conv1d<name, out, options>(x): x must be [n, c, w], c and out multiples of groups", name,
-                   x)
-  MEGANEURA_EXPECT(detail::has_room(x.facts().shape, options),
-                   "meganeura: conv1d<name, out, options>(x): the window must fit into [n, c, w] of known w", name, x)
+  MEGANEURA_EXPECT_CHANNELS("conv1d", 1, "[n, c, w]", "w", "", options)
+  MEGANEURA_EXPECT_ROOM("conv1d", "w")
   return detail::layer<layers::conv>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
@@ -110,17 +105,8 @@ MEGANEURA_UNNAMED(conv1d, "conv1d<name, out, options>(x)")
 /// As torch.nn.Conv3d: conv2d of [n, c, d, h, w].
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_options{}>>
 [[nodiscard]] constexpr auto conv3d(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT(detail::is_geometry(options, 3),
-                   "meganeura: conv3d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, "
-                   "padding 0, each one number or three",
-                   name, x)
-  MEGANEURA_EXPECT_FLOATS("conv3d<name, out, options>(x)", x, name)
-  MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options, 3),
-                   "meganeura: conv3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups",
-                   name, x)
-  MEGANEURA_EXPECT(
-      detail::has_room(x.facts().shape, options),
-      "meganeura: conv3d<name, out, options>(x): the window must fit into [n, c, d, h, w] of known d, h and w", name, x)
+  MEGANEURA_EXPECT_CHANNELS("conv3d", 3, "[n, c, d, h, w]", "d, h and w", ", each one number or three", options)
+  MEGANEURA_EXPECT_ROOM("conv3d", "d, h and w")
   return detail::layer<layers::conv>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
@@ -131,23 +117,12 @@ MEGANEURA_UNNAMED(conv3d, "conv3d<name, out, options>(x)")
 
 /// As torch.nn.ConvTranspose1d, the adjoint of a convolution: each element of x spreads over a window. An extent w
 /// becomes (w - 1) stride + dilation (kernel - 1) + 1 + output_padding - 2 padding.
-/// shapes: [n, c, w] -> [n, out, ow]. errors: as conv1d, "output_padding is less than the stride or the
-/// dilation".
+/// shapes: [n, c, w] -> [n, out, ow]. errors: as conv1d, "output_padding must be at least 0, and less
+/// than the stride or the dilation", "padding must leave an extent of at least 1 of the result".
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_transpose_options{}>>
 [[nodiscard]] constexpr auto conv_transpose1d(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT(
-      detail::is_geometry(detail::adjoint_of(options), 1),
-      "meganeura: conv_transpose1d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding "
-      "0",
-      name, x)
-  MEGANEURA_EXPECT_FLOATS("conv_transpose1d<name, out, options>(x)", x, name)
-  MEGANEURA_EXPECT(
-      detail::fits_groups(x.facts().shape, out, detail::adjoint_of(options), 1),
-      "meganeura: conv_transpose1d<name, out, options>(x): x must be [n, c, w], c and out multiples of groups", name, x)
-  MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 1),
-                   "meganeura: conv_transpose1d<name, out, options>(x): extents of x must be known, the result's at "
-                   "least 1, and output_padding is less than the stride or the dilation",
-                   name, x)
+  MEGANEURA_EXPECT_CHANNELS("conv_transpose1d", 1, "[n, c, w]", "w", "", detail::adjoint_of(options))
+  MEGANEURA_EXPECT_SPREAD("conv_transpose1d", 1)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = conv_transpose_options{}, value A>
@@ -159,20 +134,8 @@ MEGANEURA_UNNAMED(conv_transpose1d, "conv_transpose1d<name, out, options>(x)")
 /// As torch.nn.ConvTranspose2d: conv_transpose1d of [n, c, h, w].
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_transpose_options{}>>
 [[nodiscard]] constexpr auto conv_transpose2d(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT(
-      detail::is_geometry(detail::adjoint_of(options), 2),
-      "meganeura: conv_transpose2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding "
-      "0",
-      name, x)
-  MEGANEURA_EXPECT_FLOATS("conv_transpose2d<name, out, options>(x)", x, name)
-  MEGANEURA_EXPECT(
-      detail::fits_groups(x.facts().shape, out, detail::adjoint_of(options), 2),
-      "meganeura: conv_transpose2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups", name,
-      x)
-  MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 2),
-                   "meganeura: conv_transpose2d<name, out, options>(x): extents of x must be known, the result's at "
-                   "least 1, and output_padding is less than the stride or the dilation",
-                   name, x)
+  MEGANEURA_EXPECT_CHANNELS("conv_transpose2d", 2, "[n, c, h, w]", "h and w", "", detail::adjoint_of(options))
+  MEGANEURA_EXPECT_SPREAD("conv_transpose2d", 2)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = conv_transpose_options{}, value A>
@@ -184,20 +147,9 @@ MEGANEURA_UNNAMED(conv_transpose2d, "conv_transpose2d<name, out, options>(x)")
 /// As torch.nn.ConvTranspose3d: conv_transpose1d of [n, c, d, h, w].
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_transpose_options{}>>
 [[nodiscard]] constexpr auto conv_transpose3d(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT(
-      detail::is_geometry(detail::adjoint_of(options), 3),
-      "meganeura: conv_transpose3d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding "
-      "0, each one number or three",
-      name, x)
-  MEGANEURA_EXPECT_FLOATS("conv_transpose3d<name, out, options>(x)", x, name)
-  MEGANEURA_EXPECT(
-      detail::fits_groups(x.facts().shape, out, detail::adjoint_of(options), 3),
-      "meganeura: conv_transpose3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups",
-      name, x)
-  MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 3),
-                   "meganeura: conv_transpose3d<name, out, options>(x): extents of x must be known, the result's at "
-                   "least 1, and output_padding is less than the stride or the dilation",
-                   name, x)
+  MEGANEURA_EXPECT_CHANNELS("conv_transpose3d", 3, "[n, c, d, h, w]", "d, h and w", ", each one number or three",
+                            detail::adjoint_of(options))
+  MEGANEURA_EXPECT_SPREAD("conv_transpose3d", 3)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = conv_transpose_options{}, value A>

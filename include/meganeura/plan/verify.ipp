@@ -196,7 +196,7 @@ class replay {
     for (int side = 0, axis = 0; side < 4; ++side) {
       for (int i = 0; i < axes[side]; ++i) sides[side] *= product->space[axis++];
     }
-    if (cut.has_places()) {  // each image has tiles of its own
+    if (cut.places == place_axes::columns) {  // each image has tiles of its own
       const fusion::product_windows windows = fusion::extents_of(*product).windows;
       images = windows.images, sides[2] = windows.length();
     }

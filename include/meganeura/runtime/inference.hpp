@@ -34,7 +34,7 @@ class inference {
   /// every symbol is fixed, the program is built at once; where none is and no parameters are given, they are made by
   /// the first program.
   inference(const device& on, sized<graph> g, const run_options& options = {}, meganeura::parameters weights = {});
-  /// What was moved from can be assigned to or destroyed.
+  /// What was moved from can be assigned to or destroyed; every other call that does something throws invalid_argument.
   inference(inference&&) noexcept;
   inference& operator=(inference&&) noexcept;
   ~inference();

@@ -59,6 +59,12 @@ MEGANEURA_INLINE std::vector<float> inference::run(std::span<const input_values>
                                                    const symbol_extents& sizes) try {
   meganeura::program& selected = select(inputs, sizes);
   const auto& outputs = selected.plan().outputs;
+  if (outputs.empty()) {
+    fail(
+        error_category::invalid_argument,
+        "run returns the only output and this graph has none, as one that was moved from; name what is to be read with "
+        "add_output");
+  }
   if (outputs.size() != 1) {
     fail(error_category::invalid_argument, "run returns the only output and this graph has {}; use start and read",
          detail::quoted_names(outputs));

@@ -36,6 +36,11 @@ class optimizer {
                   "numbers(step) and update(element) of optimizer_definition is one; docs/extending.md writes one");
   }
 
+  // Copied where it could be moved, so that there is none without a definition.
+  optimizer(const optimizer&) = default;
+  optimizer& operator=(const optimizer&) = default;
+  ~optimizer() = default;
+
   [[nodiscard]] std::string name() const { return definition_->name(); }
   /// Calls visit(name, value) for every rate.
   template <class Visit>

@@ -89,7 +89,7 @@ MEGANEURA_INLINE std::string detail::quoted_names(std::span<const plan::named_ra
 
 MEGANEURA_INLINE const program& program::alive() const try {
   if (device_) return *this;
-  fail(error_category::invalid_argument, "this session or program was moved from; use what it was moved into");
+  fail(error_category::invalid_argument, "this session, trainer or program was moved from; use what it was moved into");
 } catch (...) {
   rethrow_as_error("using a program");
 }

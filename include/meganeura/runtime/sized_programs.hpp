@@ -66,13 +66,14 @@ class sized_programs {
   /// errors: invalid_argument before either.
   [[nodiscard]] const program& latest() const;
   [[nodiscard]] const open_sizes& sizes() const { return sizes_; }
+  /// errors: invalid_argument once it was moved from; all but this, keep and ran say so themselves.
+  void check_alive() const;
 
  private:
   struct entry {
     std::vector<std::int64_t> sizes;
     std::shared_ptr<program> built;
   };
-  void check_alive() const;
   [[nodiscard]] std::shared_ptr<program> built(const symbol_extents& sizes, const builder& build);
 
   device device_;

@@ -29,6 +29,7 @@ MEGANEURA_INLINE std::shared_ptr<program> sized_programs::built(const symbol_ext
 
 MEGANEURA_INLINE std::shared_ptr<program> sized_programs::at(std::span<const input_values> inputs,
                                                              const symbol_extents& more, const builder& build) {
+  check_alive();
   bound_.clear();
   for (const input_values& each : sizes_.any() ? inputs : std::span<const input_values>()) {
     const auto bytes = static_cast<std::int64_t>(each.values.size());
@@ -38,7 +39,6 @@ MEGANEURA_INLINE std::shared_ptr<program> sized_programs::at(std::span<const inp
   const auto found = std::ranges::find(entries_, solved_, &entry::sizes);
   selected_ = static_cast<std::size_t>(found - entries_.begin());
   if (found == entries_.end()) {
-    check_alive();
     if (entries_.size() > most_) entries_.pop_back();
     std::shared_ptr<program> made = built(sizes_.named(solved_), build);
     for (const plan::named_tensor& input : made->plan().inputs.tensors) {
@@ -64,7 +64,7 @@ MEGANEURA_INLINE void sized_programs::ran() noexcept {
 
 MEGANEURA_INLINE void sized_programs::check_alive() const {
   if (device_) return;
-  fail(error_category::invalid_argument, "this session or program was moved from; use what it was moved into");
+  fail(error_category::invalid_argument, "this session, trainer or program was moved from; use what it was moved into");
 }
 
 MEGANEURA_INLINE const program& sized_programs::latest() const try {

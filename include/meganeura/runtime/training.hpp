@@ -57,7 +57,7 @@ class training {
   /// then take parameters() and init them.
   training(const device& on, sized<graph_with_loss> model, const optimizer& chosen,
            const training_options& options = {}, meganeura::parameters weights = {});
-  /// What was moved from can be assigned to or destroyed.
+  /// What was moved from can be assigned to or destroyed; every other call that does something throws invalid_argument.
   training(training&&) noexcept;
   training& operator=(training&&) noexcept;
   ~training();
@@ -159,6 +159,7 @@ class training {
   [[nodiscard]] const meganeura::program& program() const { return programs_.latest(); }
 
  private:
+  void check_alive() const { programs_.check_alive(); }
   std::shared_ptr<meganeura::program> select(std::span<const input_values> inputs, const symbol_extents& sizes);
   float evaluate(std::optional<inference>& by, const meganeura::parameters& weights,
                  std::span<const input_values> inputs, const symbol_extents& sizes);

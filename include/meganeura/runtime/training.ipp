@@ -291,6 +291,7 @@ inline graph evaluated(graph_with_loss model) {
 
 MEGANEURA_INLINE float training::evaluate(std::optional<inference>& by, const meganeura::parameters& weights,
                                           std::span<const input_values> inputs, const symbol_extents& sizes) {
+  check_alive();
   if (!by) {
     run_options options{.program = options_.program, .seed = options_.seed, .most_sizes = options_.most_sizes};
     const auto make = [make = make_, taps = std::exchange(options.program.taps, {})](const symbol_extents& at,
@@ -313,6 +314,7 @@ MEGANEURA_INLINE float training::evaluate(std::span<const input_values> inputs, 
 
 MEGANEURA_INLINE float training::evaluate_averages(std::span<const input_values> inputs,
                                                    const symbol_extents& sizes) try {
+  check_alive();
   if (!averages_ || averaged_ != parameters_.changes()) (void)averages();
   return evaluate(averages_evaluation_, averages_, inputs, sizes);
 } catch (...) {
@@ -320,6 +322,7 @@ MEGANEURA_INLINE float training::evaluate_averages(std::span<const input_values>
 }
 
 MEGANEURA_INLINE parameters training::averages() try {
+  check_alive();
   if (!options_.ema) {
     fail(error_category::invalid_argument, "averages: none are kept; give the training a decay: {{.ema = 0.999f}}");
   }
@@ -341,6 +344,7 @@ MEGANEURA_INLINE parameters training::averages() try {
 }
 
 MEGANEURA_INLINE const inference& training::evaluation() const try {
+  check_alive();
   const std::optional<inference>& last = evaluated_averages_ ? averages_evaluation_ : evaluation_;
   if (last) return *last;
   fail(error_category::invalid_argument, "nothing was evaluated yet; evaluate first");
@@ -349,6 +353,7 @@ MEGANEURA_INLINE const inference& training::evaluation() const try {
 }
 
 MEGANEURA_INLINE void training::set_learning_rate(float rate) try {
+  check_alive();
   optimizer chosen = optimizer_.with_rate("learning_rate", rate);
   group_optimizers_ = detail::checked_optimizers(groups_, chosen);
   optimizer_ = std::move(chosen);
@@ -357,10 +362,12 @@ MEGANEURA_INLINE void training::set_learning_rate(float rate) try {
 }
 
 MEGANEURA_INLINE float training::learning_rate() const {
+  check_alive();
   return static_cast<float>(static_cast<double>(optimizer_.learning_rate()) * rate_factor());
 }
 
 MEGANEURA_INLINE void training::observe(double number) try {
+  check_alive();
   if (!options_.plateau) {
     fail(error_category::invalid_argument,
          "observe: nothing waits for a number; give the training a plateau: {{.plateau = plateau{{}}}}");
@@ -371,6 +378,7 @@ MEGANEURA_INLINE void training::observe(double number) try {
 }
 
 MEGANEURA_INLINE void training::restart() {
+  check_alive();
   if (moments_) {
     moments_.reset();
   } else {
@@ -384,11 +392,13 @@ MEGANEURA_INLINE void training::restart() {
 }
 
 MEGANEURA_INLINE void training::save_checkpoint(const std::string& path) const {
+  check_alive();
   meganeura::save_checkpoint(path, parameters_, moments_,
                              {optimizer_, step_, seed_, groups_.described(), accumulated_, plateau_, batches_});
 }
 
 MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
+  check_alive();
   if (!parameters_) {
     fail(error_category::invalid_argument,
          "{} was to be loaded, and this graph's parameters are known with its first program; prepare some sizes, then "

@@ -200,7 +200,7 @@ MEGANEURA_INLINE void save_tuned(const fusion::tuned_products& products, const s
                     w.taps,
                     w.last_taps,
                     w.reach,
-                    w.along_terms ? 1u : 0u});
+                    w.places == place_axes::terms ? 1u : 0u});
   });
   detail::write_measured(path, detail::tuned_origin(on), "products", rows);
 } catch (...) {
@@ -236,12 +236,15 @@ MEGANEURA_INLINE std::shared_ptr<const fusion::tuned_products> load_tuned(const 
       constexpr product_arithmetic all[] = {fma, split, rounded, half};
       const auto* arithmetic = std::ranges::find(all, word(5), detail::name_of);
       if (wanted == std::ssize(detail::precision_names) || arithmetic == std::end(all)) damaged("an unknown word");
+      const place_axes places = number(25) != 0   ? place_axes::terms
+                                : number(22) != 0 ? place_axes::columns
+                                                  : place_axes::none;
       const fusion::product_windows windows{number(18), number(19), number(20), number(21),
-                                            number(22), number(23), number(24), number(25) != 0};
+                                            number(22), number(23), number(24), places};
       found->set({number(1), number(2), number(3), number(4), false, number(16) != 0, number(17) != 0, windows},
                  static_cast<precision>(wanted),
                  {*arithmetic, size(6), size(7), size(8), size(9), size(10), size(11), size(12), size(13), size(14),
-                  size(15), windows.along_terms && size(14) > 0});
+                  size(15), size(14) > 0 ? places : place_axes::none});
     }
   } catch (const nlohmann::json::exception&) {
     damaged("other rows");

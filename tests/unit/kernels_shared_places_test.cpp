@@ -3,7 +3,7 @@
 // them, against a double-precision reference.
 #include <meganeura/fusion/product_schedules.hpp>
 #include <meganeura/kernels/matmul_cooperative.hpp>
-#include <meganeura/kernels/window_operands.hpp>
+#include <meganeura/kernels/shared_windows.hpp>
 
 #include <support/windows_run.hpp>
 
@@ -96,7 +96,7 @@ product_schedule with(product_arithmetic arithmetic, const places& of, std::uint
                       std::uint32_t channels = 16) {
   const auto [m, n, k] = units().unit;
   product_schedule s{arithmetic, 2 * m, of.taps() * channels, steps * k, m, channels};
-  s.taps = of.taps(), s.reach = static_cast<std::uint32_t>(extents_of(of).windows.reach), s.along_terms = true;
+  s.taps = of.taps(), s.reach = static_cast<std::uint32_t>(extents_of(of).windows.reach), s.places = place_axes::terms;
   return s;
 }
 
@@ -141,14 +141,14 @@ void expect_right(const places& of, const product_schedule& s) {
 
 constexpr auto split = product_arithmetic::split, rounded = product_arithmetic::rounded;
 
-TEST(kernels_places, are_staged_once_for_all_taps) {
+TEST(kernels_shared_places, are_staged_once_for_all_taps) {
   const places squares = filled({.images = 3, .channels = 32, .filters = 37, .height = 5, .width = 11});
   expect_right(squares, with(rounded, squares));
   expect_right(squares, with(split, squares, 2));
   expect_right(squares, with(rounded, squares, 4, 32));
 }
 
-TEST(kernels_places, may_be_of_groups_dilated_or_of_one_row) {
+TEST(kernels_shared_places, may_be_of_groups_dilated_or_of_one_row) {
   const places groups = filled({.images = 2, .groups = 2, .height = 4, .width = 5, .dilation = 2});
   expect_right(groups, with(split, groups));
   const places row = filled({.images = 2, .height = 1, .width = 37, .taps_down = 1, .taps_across = 5});
@@ -157,7 +157,7 @@ TEST(kernels_places, may_be_of_groups_dilated_or_of_one_row) {
   expect_right(column, with(rounded, column));
 }
 
-TEST(kernels_places, may_be_those_of_an_image_or_of_some_of_its_rows) {
+TEST(kernels_shared_places, may_be_those_of_an_image_or_of_some_of_its_rows) {
   const places images = filled({.images = 2, .groups = 2, .height = 4, .width = 5, .by_image = true});
   expect_right(images, with(split, images));
   places rows = filled({.images = 2, .height = 6, .width = 5, .parts = 3, .bordered = true});
@@ -166,7 +166,7 @@ TEST(kernels_places, may_be_those_of_an_image_or_of_some_of_its_rows) {
   expect_right(rows, with(split, rows));
 }
 
-TEST(kernels_places, may_stand_in_a_border_that_is_not_in_memory) {
+TEST(kernels_shared_places, may_stand_in_a_border_that_is_not_in_memory) {
   places of = filled({.images = 2, .groups = 2, .filters = 20, .height = 4, .width = 5, .bordered = true});
   expect_right(of, with(split, of, 2));
   of.at_x(1, 1, 3, 2, 2) = 1e20f;
@@ -175,7 +175,7 @@ TEST(kernels_places, may_stand_in_a_border_that_is_not_in_memory) {
 
 // What one power of two does not do for is computed row by row, and with infinities and NaN one by one; those stay
 // with what sees them.
-TEST(kernels_places, have_any_scale) {
+TEST(kernels_shared_places, have_any_scale) {
   places of = filled({.images = 2, .filters = 20, .height = 4, .width = 5});
   for (std::uint32_t i = 0; i < 20; ++i) of.at_slope(1, 0, 3, i / 5, i % 5) *= 1e-9f;
   expect_right(of, with(split, of));
@@ -197,7 +197,7 @@ TEST(kernels_places, have_any_scale) {
   }
 }
 
-TEST(kernels_places, epilogues_see_columns_as_they_lie) {
+TEST(kernels_shared_places, epilogues_see_columns_as_they_lie) {
   const places of = filled({.images = 2, .filters = 20, .height = 4, .width = 5});
   std::vector<float> added(of.results());
   for (std::size_t i = 0; i < added.size(); ++i) added[i] = static_cast<float>(i);
@@ -215,7 +215,7 @@ TEST(kernels_places, epilogues_see_columns_as_they_lie) {
   });
 }
 
-TEST(kernels_places, on_offer_are_valid) {
+TEST(kernels_shared_places, on_offer_are_valid) {
   device_profile on;  // a graphics processor that need not be here
   on.matrix_units = matrix_units::cooperative;
   on.f16 = true, on.max_shared_bytes = 49152, on.max_invocations = 1024;
@@ -231,14 +231,14 @@ TEST(kernels_places, on_offer_are_valid) {
   }
 }
 
-TEST(kernels_places, schedules_that_do_not_fit_are_refused) {
+TEST(kernels_shared_places, schedules_that_do_not_fit_are_refused) {
   const places of{.images = 3, .channels = 48};
   const auto refused = [&](product_schedule s) {
     EXPECT_THROW((void)kernels::make_cooperative_matmul(problem_of(of), s, units()), error) << to_string(s);
   };
   product_schedule s = with(rounded, of);
   EXPECT_NO_THROW((void)kernels::make_cooperative_matmul(problem_of(of), s, units()));
-  s.along_terms = false;
+  s.places = place_axes::columns;
   refused(s);
   s = with(rounded, of), s.reach += 1;
   refused(s);
@@ -251,10 +251,10 @@ TEST(kernels_places, schedules_that_do_not_fit_are_refused) {
   refused(with(rounded, of, 1, 32));  // channels that do not divide all
 }
 
-TEST(kernels_places, are_found_by_their_strides) {
+TEST(kernels_shared_places, are_found_by_their_strides) {
   const places of{.images = 3, .channels = 32, .height = 4, .width = 7, .dilation = 2};
   const fusion::product_windows found = extents_of(of).windows;
-  EXPECT_EQ(found, (fusion::product_windows{3, 4, 7, 11, 9, 3, 4 * 11 + 4, true}));
+  EXPECT_EQ(found, (fusion::product_windows{3, 4, 7, 11, 9, 3, 4 * 11 + 4, place_axes::terms}));
   matmul_problem strided = problem_of(of);
   strided.k[2].stride_b = 2;
   EXPECT_TRUE(kernels::detail::windows_of(strided).is_empty());

@@ -13,7 +13,7 @@
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
-/// Empty where the right operand's columns are none, see fusion::product_windows.
+/// That the right operand are, empty where they are none: see fusion::product_windows.
 [[nodiscard]] inline fusion::product_windows windows_of(const matmul_problem& problem) {
   std::vector<fusion::strided_extent> columns, terms;
   for (const matmul_axis& axis : problem.n) columns.push_back({axis.extent, axis.stride_b});

@@ -3,7 +3,7 @@
 // reference.
 #include <meganeura/fusion/product_schedules.hpp>
 #include <meganeura/kernels/matmul_cooperative.hpp>
-#include <meganeura/kernels/window_operands.hpp>
+#include <meganeura/kernels/shared_windows.hpp>
 
 #include <support/windows_run.hpp>
 
@@ -88,7 +88,8 @@ fusion::product_extents extents_of(const windows& of) {
 }
 
 product_schedule with(product_schedule s, const windows& of, std::uint32_t taps, std::uint32_t parts = 1) {
-  s.taps = taps, s.parts = parts, s.reach = static_cast<std::uint32_t>(extents_of(of).windows.reach);
+  s.places = place_axes::columns, s.taps = taps, s.parts = parts,
+  s.reach = static_cast<std::uint32_t>(extents_of(of).windows.reach);
   return s;
 }
 
@@ -132,7 +133,7 @@ product_schedule small(product_arithmetic arithmetic, std::uint32_t slices = 1) 
   return {arithmetic, 2 * m, 2 * n, slices * k, m, n, slices};
 }
 
-TEST(kernels_windows, share_elements) {
+TEST(kernels_shared_windows, share_elements) {
   const windows squares = filled({.images = 3, .channels = 32, .filters = 37, .height = 5, .width = 11});
   expect_right(squares, with(small(product_arithmetic::rounded), squares, 3));
   expect_right(squares, with(small(product_arithmetic::split), squares, 3));
@@ -140,7 +141,7 @@ TEST(kernels_windows, share_elements) {
   if (units().device_scope) expect_right(squares, with(small(product_arithmetic::split), squares, 3, 2));
 }
 
-TEST(kernels_windows, may_be_of_groups_dilated_or_of_one_row) {
+TEST(kernels_shared_windows, may_be_of_groups_dilated_or_of_one_row) {
   const windows groups = filled({.images = 2, .groups = 2, .height = 4, .width = 5, .dilation = 2});
   expect_right(groups, with(small(product_arithmetic::split), groups, 3));
   const windows row = filled({.images = 2, .height = 1, .width = 37, .taps_down = 1, .taps_across = 5});
@@ -150,7 +151,7 @@ TEST(kernels_windows, may_be_of_groups_dilated_or_of_one_row) {
 }
 
 // As gradients of images read it, and with rows of a scale that one power of two does not do for.
-TEST(kernels_windows, may_meet_a_filter_that_lies_otherwise) {
+TEST(kernels_shared_windows, may_meet_a_filter_that_lies_otherwise) {
   windows of = filled({.images = 2, .filters = 40, .height = 4, .width = 5, .channels_first = true, .backwards = true});
   expect_right(of, with(small(product_arithmetic::split), of, 3));
   for (std::uint32_t t = 0; t < of.terms(); ++t) of.at_filter(0, 3, t / 9, t % 9 / 3, t % 3) *= 1e-12f;
@@ -175,7 +176,7 @@ TEST(kernels_windows, may_meet_a_filter_that_lies_otherwise) {
   });
 }
 
-TEST(kernels_windows, may_stand_in_a_border_that_is_not_in_memory) {
+TEST(kernels_shared_windows, may_stand_in_a_border_that_is_not_in_memory) {
   windows of = filled({.images = 2, .groups = 2, .filters = 20, .height = 4, .width = 5, .bordered = true});
   expect_right(of, with(small(product_arithmetic::split), of, 3));
   for (std::size_t i = 0; i < of.x.size() / 3; ++i) of.x[i] *= 1e-11f;
@@ -184,7 +185,7 @@ TEST(kernels_windows, may_stand_in_a_border_that_is_not_in_memory) {
 }
 
 // What one power of two does not do for is computed row by row, and with infinities and NaN one by one.
-TEST(kernels_windows, have_any_scale) {
+TEST(kernels_shared_windows, have_any_scale) {
   windows of = filled({.images = 2, .filters = 20, .height = 4, .width = 5});
   for (std::uint32_t t = 0; t < of.terms(); ++t)
     of.filter[3 * of.terms() + t] *= 1e-9f, of.filter[7 * of.terms() + t] *= 1e12f;
@@ -199,7 +200,7 @@ TEST(kernels_windows, have_any_scale) {
   support::expect_sums_of_any(found, [&](const auto& f) { for_each_result(odd, f); });
 }
 
-TEST(kernels_windows, epilogues_see_windows) {
+TEST(kernels_shared_windows, epilogues_see_windows) {
   const windows of = filled({.images = 2, .filters = 20, .height = 4, .width = 5});
   std::vector<float> added(of.results());
   for (std::size_t i = 0; i < added.size(); ++i) added[i] = static_cast<float>(i);
@@ -217,7 +218,7 @@ TEST(kernels_windows, epilogues_see_windows) {
   });
 }
 
-TEST(kernels_windows, on_offer_are_valid) {
+TEST(kernels_shared_windows, on_offer_are_valid) {
   device_profile on;  // a graphics processor that need not be here
   on.matrix_units = matrix_units::cooperative;
   on.f16 = true, on.max_shared_bytes = 49152, on.max_invocations = 1024;
@@ -233,7 +234,7 @@ TEST(kernels_windows, on_offer_are_valid) {
   }
 }
 
-TEST(kernels_windows, schedules_that_do_not_fit_are_refused) {
+TEST(kernels_shared_windows, schedules_that_do_not_fit_are_refused) {
   const windows of{.channels = 16};
   const auto refused = [&](const product_schedule& s) {
     EXPECT_THROW((void)kernels::make_cooperative_matmul(problem_of(of), s, units()), error) << to_string(s);
@@ -247,10 +248,10 @@ TEST(kernels_windows, schedules_that_do_not_fit_are_refused) {
   refused(s);
 }
 
-TEST(kernels_windows, are_found_by_their_strides) {
+TEST(kernels_shared_windows, are_found_by_their_strides) {
   const windows of{.images = 3, .channels = 32, .height = 4, .width = 7, .dilation = 2};
   const fusion::product_windows found = extents_of(of).windows;
-  EXPECT_EQ(found, (fusion::product_windows{3, 4, 7, 11, 9, 3, 4 * 11 + 4}));
+  EXPECT_EQ(found, (fusion::product_windows{3, 4, 7, 11, 9, 3, 4 * 11 + 4, place_axes::columns}));
   EXPECT_EQ(found.length(), 3 * 11 + 7);
   matmul_problem strided = problem_of(of);
   strided.n[2].stride_b = 2;
