@@ -7847,10 +7847,11 @@ struct spatial {
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// The names and defaults are PyTorch's, but for kernel, which has none there; numbers are of elements, along each
-/// axis. stride: from one window to the next. padding: zeros around x, which infinite filters make NaN of on some
-/// devices; padding_high: those behind, where they are not as many as before; -1: as many. dilation: from one element
-/// of the kernel to the next. groups: parts of the channels, each convolved with filters of its own. bias, of the
-/// layers: a number added to each channel; weight, bias_begin: how theirs begin.
+/// axis. stride: from one window to the next. padding: zeros around x, which infinite filters, or of a
+/// filter's gradient infinite ones of the result, make NaN of on some devices; padding_high: those behind, where they
+/// are not as many as before; -1: as many. dilation: from one element of the kernel to the next. groups: parts of the
+/// channels, each convolved with filters of its own. bias, of the layers: a number added to each channel; weight,
+/// bias_begin: how theirs begin.
 struct conv_options {
   spatial kernel = 3, stride = 1, padding = 0, dilation = 1;
   int groups = 1;

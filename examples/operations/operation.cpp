@@ -128,6 +128,8 @@ Everywhere:
 - An index out of range reads zeros, writes or adds nothing, and is named by the option `checks`; PyTorch throws on a CPU.
 - f16 and bf16 inside of a composite are f32, rounded once.
 - A condition is no number: `select` and `cast` make one of it.
+- Of values at run time, operands come first and what stands in <> behind them, `softmax(x, -1)`; a name comes before them,
+  `conv2d("c", x, 8, options)`, and the axis of any number of operands, `concat(1, a, b)`.
 - Random numbers are Philox's, of a seed and a name; no masks are those of PyTorch's generators.
 
 One by one:
@@ -141,6 +143,7 @@ One by one:
 - `logsumexp`, `logcumsumexp` of nothing but -infinity: gradient 0, not NaN. `ctc_loss`: gradient 0 of what its frames cannot hold.
 - `meshgrid(a, b)` is "ij".
 - `fmin`, `fmax` take the number beside a NaN; `minimum`, `maximum` are NaN. Which of -0 and 0 they give is open.
+- `batch_norm` trains on one value a channel, as if its variance were 0; PyTorch refuses.
 - `rms_norm`: epsilon is 1e-5, PyTorch's is that of the dtype, 1.1920929e-7 of f32.
 - `quantize` gives u8 or i8 where the range fits, otherwise i32, and no dtype of its own.
 - `resize` names how coordinates are placed as ONNX does; `interpolate`'s "nearest" is `asymmetric`.
@@ -158,7 +161,8 @@ std::string markdown() {
       "Written by `examples/operations --markdown`, which asks each operation; a test compares this file with it, the\n"
       "operations with their definitions in plain numbers, and their gradients with differences of these. Gradient:\n"
       "`none` flows back through integers, steps and comparisons; a request for one that is `refused` is an "
-      "error.\n\n" +
+      "error.\n"
+      "What draws random numbers is not here: `dropout`, `alpha_dropout`, `rrelu` and `random`.\n\n" +
       std::to_string(names.size()) + " operations.\n\n" +
       "| operation | shapes | dtypes | gradient | PyTorch | ONNX |\n|---|---|---|---|---|---|\n";
   for (const operation& each : all()) {
