@@ -137,6 +137,46 @@ TEST(fusion_convolution, gradients_of_strided_images_multiply_as_often_as_the_co
   }
 }
 
+// Of one window along an axis: as of a layer whose filter is as large as its image, or of a generator's first one.
+TEST(fusion_convolution, gradients_of_lone_windows_multiply_each_tap_once) {
+  struct geometry {
+    shape x, w;
+    std::int64_t stride = 1, low = 0, dilation = 1, groups = 1;
+  };
+  for (const geometry& of : {geometry{{3, 4, 5, 5}, {8, 4, 5, 5}}, geometry{{3, 4, 5, 7}, {8, 4, 5, 7}, 3},
+                             geometry{{3, 4, 6, 6}, {8, 4, 5, 5}, 2}, geometry{{3, 4, 3, 3}, {8, 4, 5, 5}, 1, 1},
+                             geometry{{3, 4, 7, 7}, {8, 4, 4, 4}, 1, 0, 2},
+                             geometry{{3, 8, 5, 5}, {8, 4, 5, 5}, 1, 0, 1, 2}, geometry{{3, 4, 5, 9}, {8, 4, 5, 3}},
+                             geometry{{3, 4, 9}, {8, 4, 9}}, geometry{{2, 2, 3, 2, 5}, {4, 2, 3, 2, 3}}}) {
+    convolution_attribute c{.form = convolution_attribute::input, .spatial = of.x.rank() - 2, .groups = of.groups};
+    shape y{of.x[0], of.w[0]};
+    std::int64_t multiplications = of.x[0] * of.w.elements();
+    for (int i = 0; i < c.spatial; ++i) {
+      c.stride[i] = of.stride, c.pad_low[i] = c.pad_high[i] = of.low, c.dilation[i] = of.dilation;
+      y.push_back((of.x[i + 2] + 2 * of.low - of.dilation * (of.w[i + 2] - 1) - 1) / of.stride + 1);
+      multiplications *= y[i + 2];
+    }
+    const graph g = support::convolution_graph(c, {of.x, of.w, y});
+    for (const char* without : {"convolution_to_convolve", "convolution_to_contract"}) {
+      for (const bool texels : {false, true}) {
+        fusion::optimize_options options = without_convolve(texels);
+        options.disabled = {without};
+        const graph plan = fusion::optimize(g, options);
+        samples::expect_equal(g, plan, to_text(g) + without);
+        std::int64_t found = 0;
+        for (node_id id{0}; id < plan.size(); ++id)
+          found += plan[id].kind == op::matmul ? plan.get<matmul_attribute>(id).space.elements() : 0;
+        const bool is_alone = y.elements() == y[0] * y[1] && of.dilation == 1;
+        if (is_alone && std::string_view(without) == "convolution_to_convolve") {
+          // Results beside the image, of a border or of what no window reaches, may be computed, too.
+          EXPECT_GE(found, multiplications) << to_text(plan);
+          EXPECT_LE(found, of.low == 0 ? multiplications : 3 * multiplications) << to_text(plan);
+        }
+      }
+    }
+  }
+}
+
 // Where no windows share elements the filter of an image's gradient is copied, not the windows, which have nine times
 // as many; where they do neither is.
 TEST(fusion_convolution, gradients_read_windows_where_they_lie) {

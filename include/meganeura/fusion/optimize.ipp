@@ -32,6 +32,17 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
+// The same gradient of an image: along an axis of one window alone no two overlap, whatever the stride. So each place
+// is one tap's, as of a layer whose kernel is as large as its image, where taps times places would be multiplied.
+inline convolution_attribute of_lone_windows(convolution_attribute geometry, const shape& results,
+                                             const shape& filter) {
+  for (int i = 0; i < geometry.spatial; ++i) {
+    const std::int64_t apart = geometry.dilation[i] * filter[i + 2];
+    if (results[i + 2] == 1) geometry.stride[i] = std::max(geometry.stride[i], apart);
+  }
+  return geometry;
+}
+
 inline void import_graph(const graph& g, const region_limits& limits, saturated_graph& result) {
   engine& e = result.graph;
   const std::vector<bool> left_out = g.pullbacks();
@@ -61,6 +72,10 @@ inline void import_graph(const graph& g, const region_limits& limits, saturated_
     } else if (n.kind == op::map) {
       const map_attribute& map = g.get<map_attribute>(id);
       result.classes.push_back(add_map(e, n.type, n.extents, map, operands, limits.buffers));
+    } else if (n.kind == op::convolution && g.get<convolution_attribute>(id).form == convolution_attribute::input) {
+      const auto geometry =
+          of_lone_windows(g.get<convolution_attribute>(id), g[g.operand(id, 0)].extents, g[g.operand(id, 1)].extents);
+      result.classes.push_back(e.add(n.kind, n.type, n.extents, geometry, operands));
     } else if (n.kind == op::contract) {
       const contract_attribute labels = g.get<contract_attribute>(id);
       result.classes.push_back(add_contract(e, n.type, n.extents, labels, operands[0], operands[1]));

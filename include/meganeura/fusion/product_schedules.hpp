@@ -44,8 +44,8 @@ namespace detail {
   std::uint32_t exchange =
       s.slices > 1 ? 4 * (s.tile_n + 4) * s.slices * s.tile_m : 4 * (s.subgroup_n + 4) * s.subgroups() * unit.m;
   std::uint32_t operands = 0;
-  if (s.places == place_axes::terms) {  // places of both, and one unit's terms where they do not do; a row of
-                                        // fragments of all taps
+  if (s.places == place_axes::terms) {
+    // Places of both, and one unit's terms where they do not do; a row of fragments of all taps.
     const std::uint32_t channels = s.tile_n / s.taps;
     const std::uint32_t shared = s.tile_k * (s.tile_m / group + 2) + (s.tile_k + s.reach) * (channels / group + 2);
     operands = std::max(shared, detail::plain_operands(without_windows(s, unit))) * s.terms() * bytes;
@@ -114,8 +114,8 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
                                         std::uint32_t threads) {
   const std::uint32_t results = s.subgroup_m * s.subgroup_n * s.subgroups() / threads;
   const std::uint32_t elements = s.is_half() ? 2 : 1;  // of a register
-  if (s.places ==
-      place_axes::terms) {  // and what was seen of two groups of rows and of one of channels, as of 3 x 3 taps
+  if (s.places == place_axes::terms) {
+    // And what was seen of two groups of rows and of one of channels, as of 3 x 3 taps.
     const std::uint32_t loaded = s.tile_k * s.tile_m + (s.tile_k + s.reach) * (s.tile_n / s.taps);
     return results * (s.keeps_low() ? 2 : 1) + loaded / threads + 12;
   }
@@ -504,7 +504,7 @@ struct product_start {
       if (parts > at_least && !is_one_of_few) break;
       if (!shares_terms(s, p, device)) continue;
       const auto scratch = 4 * static_cast<std::uint64_t>(scratch_of(s, p).sums);
-      if (scratch > device.max_binding_bytes) break;
+      if (scratch > device.max_binding_bytes) break;  // more would be more
       const kernel_time time = unit_time(s, p, device);
       const double seconds = time.alone + start_time(start, s, p, device).alone;
       const double counted = parts > 1 ? error * seconds : seconds;
