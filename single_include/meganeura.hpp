@@ -3675,42 +3675,43 @@ struct mnist_data {
   static_assert(are,                                                                                           \
                 "meganeura: f(\"name\", x, n): where x is part of a type the name and n are constants; write " \
                 "f<\"name\", n>(x), or f(x, c<n>)");
-// Of a convolution layer `call`, whose name, x, out and options are called so: x is `extents`, of which `places` are
-// those that windows go over, so many; `each` is what is said of a number for each of them.
-#define MEGANEURA_EXPECT_CHANNELS(call, axes, extents, places, each, geometry)                                       \
-  MEGANEURA_EXPECT(::meganeura::detail::is_geometry(geometry, axes),                                                 \
-                   "meganeura: " call                                                                                \
-                   "<name, out, options>(x): kernel, stride, dilation and groups must be at least "                  \
-                   "1, padding at least 0" each,                                                                     \
+// Of a convolution layer `call` over so many axes, whose name, x, out and options are called so. Clang shows each macro
+// that it goes through by a line: short ones.
+#define MEGANEURA_EXTENTS_1 "[n, c, w]"
+#define MEGANEURA_EXTENTS_2 "[n, c, h, w]"
+#define MEGANEURA_EXTENTS_3 "[n, c, d, h, w]"
+#define MEGANEURA_PLACES_1 "w"
+#define MEGANEURA_PLACES_2 "h and w"
+#define MEGANEURA_PLACES_3 "d, h and w"
+#define MEGANEURA_EACH_1
+#define MEGANEURA_EACH_2
+#define MEGANEURA_EACH_3 ", each one number or three"
+#define MEGANEURA_OF(call) "meganeura: " call "<name, out, options>(x): "
+#define MEGANEURA_GEOMETRY "kernel, stride, dilation and groups must be at least 1, padding at least 0"
+#define MEGANEURA_UNKNOWN " must be known; of symbols only n is one"
+#define MEGANEURA_EXPECT_CHANNELS(call, axes, how)                                                  \
+  MEGANEURA_EXPECT(::meganeura::detail::is_geometry(how, axes),                                     \
+                   MEGANEURA_OF(call) MEGANEURA_GEOMETRY MEGANEURA_EACH_##axes, name, x)            \
+  MEGANEURA_EXPECT_FLOATS(call "<name, out, options>(x)", x, name)                                  \
+  MEGANEURA_EXPECT(::meganeura::detail::has_channels(x.facts().shape, axes),                        \
+                   MEGANEURA_OF(call) "x must be " MEGANEURA_EXTENTS_##axes " of known c", name, x) \
+  MEGANEURA_EXPECT(::meganeura::detail::divides_channels(x.facts().shape, how),                     \
+                   MEGANEURA_OF(call) "c must be a multiple of groups", name, x)                    \
+  MEGANEURA_EXPECT(::meganeura::detail::divides_results(out, how),                                  \
+                   MEGANEURA_OF(call) "out must be at least 1 and a multiple of groups", name, x)   \
+  MEGANEURA_EXPECT(::meganeura::detail::has_known_places(x.facts().shape),                          \
+                   MEGANEURA_OF(call) MEGANEURA_PLACES_##axes MEGANEURA_UNKNOWN, name, x)
+#define MEGANEURA_EXPECT_ROOM(call, axes)                                                                             \
+  MEGANEURA_EXPECT(::meganeura::detail::has_room(x.facts().shape, options),                                           \
+                   MEGANEURA_OF(call) "the window, dilation (kernel - 1) + 1, must fit into " MEGANEURA_PLACES_##axes \
+                   " with padding at both ends",                                                                      \
+                   name, x)
+#define MEGANEURA_EXPECT_SPREAD(call, axes)                                                                          \
+  MEGANEURA_EXPECT(::meganeura::detail::has_output_padding(options, axes),                                           \
+                   MEGANEURA_OF(call) "output_padding must be at least 0, and less than the stride or the dilation", \
                    name, x)                                                                                          \
-  MEGANEURA_EXPECT_FLOATS(call "<name, out, options>(x)", x, name)                                                   \
-  MEGANEURA_EXPECT(::meganeura::detail::has_channels(x.facts().shape, axes),                                         \
-                   "meganeura: " call "<name, out, options>(x): x must be " extents " of known c", name, x)          \
-  MEGANEURA_EXPECT(::meganeura::detail::divides_channels(x.facts().shape, geometry),                                 \
-                   "meganeura: " call "<name, out, options>(x): c must be a multiple of groups", name, x)            \
-  MEGANEURA_EXPECT(::meganeura::detail::divides_results(out, geometry),                                              \
-                   "meganeura: " call "<name, out, options>(x): out must be at least 1 and a multiple of groups",    \
-                   name, x)                                                                                          \
-  MEGANEURA_EXPECT(::meganeura::detail::has_known_places(x.facts().shape),                                           \
-                   "meganeura: " call "<name, out, options>(x): " places " must be known; of symbols only n is one", \
-                   name, x)
-#define MEGANEURA_EXPECT_ROOM(call, places)                                                    \
-  MEGANEURA_EXPECT(::meganeura::detail::has_room(x.facts().shape, options),                    \
-                   "meganeura: " call                                                          \
-                   "<name, out, options>(x): the window, dilation (kernel - 1) + 1, must fit " \
-                   "into " places " with padding at both ends",                                \
-                   name, x)
-#define MEGANEURA_EXPECT_SPREAD(call, axes)                                                      \
-  MEGANEURA_EXPECT(::meganeura::detail::has_output_padding(options, axes),                       \
-                   "meganeura: " call                                                            \
-                   "<name, out, options>(x): output_padding must be at least 0, and less than "  \
-                   "the stride or the dilation",                                                 \
-                   name, x)                                                                      \
-  MEGANEURA_EXPECT(::meganeura::detail::can_spread(x.facts().shape, out, options, axes),         \
-                   "meganeura: " call                                                            \
-                   "<name, out, options>(x): padding must leave an extent of at least 1 of the " \
-                   "result",                                                                     \
-                   name, x)
+  MEGANEURA_EXPECT(::meganeura::detail::can_spread(x.facts().shape, out, options, axes),                             \
+                   MEGANEURA_OF(call) "padding must leave an extent of at least 1 of the result", name, x)
 
 // A comparison that gives a bool, which values cannot; `instead` is what gives a condition.
 #define MEGANEURA_COMPARISON(op, instead)                                                                         \
@@ -7976,8 +7977,8 @@ struct conv {
 /// "x must be floats", "c must be a multiple of groups", "the window must fit". cost: that of `convolution`.
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_options{}>>
 [[nodiscard]] constexpr auto conv2d(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT_CHANNELS("conv2d", 2, "[n, c, h, w]", "h and w", "", options)
-  MEGANEURA_EXPECT_ROOM("conv2d", "h and w")
+  MEGANEURA_EXPECT_CHANNELS("conv2d", 2, options)
+  MEGANEURA_EXPECT_ROOM("conv2d", 2)
   return detail::layer<layers::conv>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
@@ -10877,8 +10878,8 @@ struct conv_transpose {
 /// As torch.nn.Conv1d: conv2d of [n, c, w].
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_options{}>>
 [[nodiscard]] constexpr auto conv1d(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT_CHANNELS("conv1d", 1, "[n, c, w]", "w", "", options)
-  MEGANEURA_EXPECT_ROOM("conv1d", "w")
+  MEGANEURA_EXPECT_CHANNELS("conv1d", 1, options)
+  MEGANEURA_EXPECT_ROOM("conv1d", 1)
   return detail::layer<layers::conv>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
@@ -10890,8 +10891,8 @@ MEGANEURA_UNNAMED(conv1d, "conv1d<name, out, options>(x)")
 /// As torch.nn.Conv3d: conv2d of [n, c, d, h, w].
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_options{}>>
 [[nodiscard]] constexpr auto conv3d(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT_CHANNELS("conv3d", 3, "[n, c, d, h, w]", "d, h and w", ", each one number or three", options)
-  MEGANEURA_EXPECT_ROOM("conv3d", "d, h and w")
+  MEGANEURA_EXPECT_CHANNELS("conv3d", 3, options)
+  MEGANEURA_EXPECT_ROOM("conv3d", 3)
   return detail::layer<layers::conv>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
@@ -10906,7 +10907,7 @@ MEGANEURA_UNNAMED(conv3d, "conv3d<name, out, options>(x)")
 /// than the stride or the dilation", "padding must leave an extent of at least 1 of the result".
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_transpose_options{}>>
 [[nodiscard]] constexpr auto conv_transpose1d(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT_CHANNELS("conv_transpose1d", 1, "[n, c, w]", "w", "", detail::adjoint_of(options))
+  MEGANEURA_EXPECT_CHANNELS("conv_transpose1d", 1, detail::adjoint_of(options))
   MEGANEURA_EXPECT_SPREAD("conv_transpose1d", 1)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }
@@ -10919,7 +10920,7 @@ MEGANEURA_UNNAMED(conv_transpose1d, "conv_transpose1d<name, out, options>(x)")
 /// As torch.nn.ConvTranspose2d: conv_transpose1d of [n, c, h, w].
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_transpose_options{}>>
 [[nodiscard]] constexpr auto conv_transpose2d(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT_CHANNELS("conv_transpose2d", 2, "[n, c, h, w]", "h and w", "", detail::adjoint_of(options))
+  MEGANEURA_EXPECT_CHANNELS("conv_transpose2d", 2, detail::adjoint_of(options))
   MEGANEURA_EXPECT_SPREAD("conv_transpose2d", 2)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }
@@ -10932,8 +10933,7 @@ MEGANEURA_UNNAMED(conv_transpose2d, "conv_transpose2d<name, out, options>(x)")
 /// As torch.nn.ConvTranspose3d: conv_transpose1d of [n, c, d, h, w].
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_transpose_options{}>>
 [[nodiscard]] constexpr auto conv_transpose3d(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT_CHANNELS("conv_transpose3d", 3, "[n, c, d, h, w]", "d, h and w", ", each one number or three",
-                            detail::adjoint_of(options))
+  MEGANEURA_EXPECT_CHANNELS("conv_transpose3d", 3, detail::adjoint_of(options))
   MEGANEURA_EXPECT_SPREAD("conv_transpose3d", 3)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }

@@ -99,42 +99,43 @@
   static_assert(are,                                                                                           \
                 "meganeura: f(\"name\", x, n): where x is part of a type the name and n are constants; write " \
                 "f<\"name\", n>(x), or f(x, c<n>)");
-// Of a convolution layer `call`, whose name, x, out and options are called so: x is `extents`, of which `places` are
-// those that windows go over, so many; `each` is what is said of a number for each of them.
-#define MEGANEURA_EXPECT_CHANNELS(call, axes, extents, places, each, geometry)                                       \
-  MEGANEURA_EXPECT(::meganeura::detail::is_geometry(geometry, axes),                                                 \
-                   "meganeura: " call                                                                                \
-                   "<name, out, options>(x): kernel, stride, dilation and groups must be at least "                  \
-                   "1, padding at least 0" each,                                                                     \
+// Of a convolution layer `call` over so many axes, whose name, x, out and options are called so. Clang shows each macro
+// that it goes through by a line: short ones.
+#define MEGANEURA_EXTENTS_1 "[n, c, w]"
+#define MEGANEURA_EXTENTS_2 "[n, c, h, w]"
+#define MEGANEURA_EXTENTS_3 "[n, c, d, h, w]"
+#define MEGANEURA_PLACES_1 "w"
+#define MEGANEURA_PLACES_2 "h and w"
+#define MEGANEURA_PLACES_3 "d, h and w"
+#define MEGANEURA_EACH_1
+#define MEGANEURA_EACH_2
+#define MEGANEURA_EACH_3 ", each one number or three"
+#define MEGANEURA_OF(call) "meganeura: " call "<name, out, options>(x): "
+#define MEGANEURA_GEOMETRY "kernel, stride, dilation and groups must be at least 1, padding at least 0"
+#define MEGANEURA_UNKNOWN " must be known; of symbols only n is one"
+#define MEGANEURA_EXPECT_CHANNELS(call, axes, how)                                                  \
+  MEGANEURA_EXPECT(::meganeura::detail::is_geometry(how, axes),                                     \
+                   MEGANEURA_OF(call) MEGANEURA_GEOMETRY MEGANEURA_EACH_##axes, name, x)            \
+  MEGANEURA_EXPECT_FLOATS(call "<name, out, options>(x)", x, name)                                  \
+  MEGANEURA_EXPECT(::meganeura::detail::has_channels(x.facts().shape, axes),                        \
+                   MEGANEURA_OF(call) "x must be " MEGANEURA_EXTENTS_##axes " of known c", name, x) \
+  MEGANEURA_EXPECT(::meganeura::detail::divides_channels(x.facts().shape, how),                     \
+                   MEGANEURA_OF(call) "c must be a multiple of groups", name, x)                    \
+  MEGANEURA_EXPECT(::meganeura::detail::divides_results(out, how),                                  \
+                   MEGANEURA_OF(call) "out must be at least 1 and a multiple of groups", name, x)   \
+  MEGANEURA_EXPECT(::meganeura::detail::has_known_places(x.facts().shape),                          \
+                   MEGANEURA_OF(call) MEGANEURA_PLACES_##axes MEGANEURA_UNKNOWN, name, x)
+#define MEGANEURA_EXPECT_ROOM(call, axes)                                                                             \
+  MEGANEURA_EXPECT(::meganeura::detail::has_room(x.facts().shape, options),                                           \
+                   MEGANEURA_OF(call) "the window, dilation (kernel - 1) + 1, must fit into " MEGANEURA_PLACES_##axes \
+                   " with padding at both ends",                                                                      \
+                   name, x)
+#define MEGANEURA_EXPECT_SPREAD(call, axes)                                                                          \
+  MEGANEURA_EXPECT(::meganeura::detail::has_output_padding(options, axes),                                           \
+                   MEGANEURA_OF(call) "output_padding must be at least 0, and less than the stride or the dilation", \
                    name, x)                                                                                          \
-  MEGANEURA_EXPECT_FLOATS(call "<name, out, options>(x)", x, name)                                                   \
-  MEGANEURA_EXPECT(::meganeura::detail::has_channels(x.facts().shape, axes),                                         \
-                   "meganeura: " call "<name, out, options>(x): x must be " extents " of known c", name, x)          \
-  MEGANEURA_EXPECT(::meganeura::detail::divides_channels(x.facts().shape, geometry),                                 \
-                   "meganeura: " call "<name, out, options>(x): c must be a multiple of groups", name, x)            \
-  MEGANEURA_EXPECT(::meganeura::detail::divides_results(out, geometry),                                              \
-                   "meganeura: " call "<name, out, options>(x): out must be at least 1 and a multiple of groups",    \
-                   name, x)                                                                                          \
-  MEGANEURA_EXPECT(::meganeura::detail::has_known_places(x.facts().shape),                                           \
-                   "meganeura: " call "<name, out, options>(x): " places " must be known; of symbols only n is one", \
-                   name, x)
-#define MEGANEURA_EXPECT_ROOM(call, places)                                                    \
-  MEGANEURA_EXPECT(::meganeura::detail::has_room(x.facts().shape, options),                    \
-                   "meganeura: " call                                                          \
-                   "<name, out, options>(x): the window, dilation (kernel - 1) + 1, must fit " \
-                   "into " places " with padding at both ends",                                \
-                   name, x)
-#define MEGANEURA_EXPECT_SPREAD(call, axes)                                                      \
-  MEGANEURA_EXPECT(::meganeura::detail::has_output_padding(options, axes),                       \
-                   "meganeura: " call                                                            \
-                   "<name, out, options>(x): output_padding must be at least 0, and less than "  \
-                   "the stride or the dilation",                                                 \
-                   name, x)                                                                      \
-  MEGANEURA_EXPECT(::meganeura::detail::can_spread(x.facts().shape, out, options, axes),         \
-                   "meganeura: " call                                                            \
-                   "<name, out, options>(x): padding must leave an extent of at least 1 of the " \
-                   "result",                                                                     \
-                   name, x)
+  MEGANEURA_EXPECT(::meganeura::detail::can_spread(x.facts().shape, out, options, axes),                             \
+                   MEGANEURA_OF(call) "padding must leave an extent of at least 1 of the result", name, x)
 
 // A comparison that gives a bool, which values cannot; `instead` is what gives a condition.
 #define MEGANEURA_COMPARISON(op, instead)                                                                         \

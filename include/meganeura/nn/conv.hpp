@@ -55,8 +55,8 @@ struct conv {
 /// "x must be floats", "c must be a multiple of groups", "the window must fit". cost: that of `convolution`.
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_options{}>>
 [[nodiscard]] constexpr auto conv2d(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT_CHANNELS("conv2d", 2, "[n, c, h, w]", "h and w", "", options)
-  MEGANEURA_EXPECT_ROOM("conv2d", "h and w")
+  MEGANEURA_EXPECT_CHANNELS("conv2d", 2, options)
+  MEGANEURA_EXPECT_ROOM("conv2d", 2)
   return detail::layer<layers::conv>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>

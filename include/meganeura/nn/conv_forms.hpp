@@ -92,8 +92,8 @@ struct conv_transpose {
 /// As torch.nn.Conv1d: conv2d of [n, c, w].
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_options{}>>
 [[nodiscard]] constexpr auto conv1d(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT_CHANNELS("conv1d", 1, "[n, c, w]", "w", "", options)
-  MEGANEURA_EXPECT_ROOM("conv1d", "w")
+  MEGANEURA_EXPECT_CHANNELS("conv1d", 1, options)
+  MEGANEURA_EXPECT_ROOM("conv1d", 1)
   return detail::layer<layers::conv>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
@@ -105,8 +105,8 @@ MEGANEURA_UNNAMED(conv1d, "conv1d<name, out, options>(x)")
 /// As torch.nn.Conv3d: conv2d of [n, c, d, h, w].
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_options{}>>
 [[nodiscard]] constexpr auto conv3d(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT_CHANNELS("conv3d", 3, "[n, c, d, h, w]", "d, h and w", ", each one number or three", options)
-  MEGANEURA_EXPECT_ROOM("conv3d", "d, h and w")
+  MEGANEURA_EXPECT_CHANNELS("conv3d", 3, options)
+  MEGANEURA_EXPECT_ROOM("conv3d", 3)
   return detail::layer<layers::conv>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
@@ -121,7 +121,7 @@ MEGANEURA_UNNAMED(conv3d, "conv3d<name, out, options>(x)")
 /// than the stride or the dilation", "padding must leave an extent of at least 1 of the result".
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_transpose_options{}>>
 [[nodiscard]] constexpr auto conv_transpose1d(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT_CHANNELS("conv_transpose1d", 1, "[n, c, w]", "w", "", detail::adjoint_of(options))
+  MEGANEURA_EXPECT_CHANNELS("conv_transpose1d", 1, detail::adjoint_of(options))
   MEGANEURA_EXPECT_SPREAD("conv_transpose1d", 1)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }
@@ -134,7 +134,7 @@ MEGANEURA_UNNAMED(conv_transpose1d, "conv_transpose1d<name, out, options>(x)")
 /// As torch.nn.ConvTranspose2d: conv_transpose1d of [n, c, h, w].
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_transpose_options{}>>
 [[nodiscard]] constexpr auto conv_transpose2d(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT_CHANNELS("conv_transpose2d", 2, "[n, c, h, w]", "h and w", "", detail::adjoint_of(options))
+  MEGANEURA_EXPECT_CHANNELS("conv_transpose2d", 2, detail::adjoint_of(options))
   MEGANEURA_EXPECT_SPREAD("conv_transpose2d", 2)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }
@@ -147,8 +147,7 @@ MEGANEURA_UNNAMED(conv_transpose2d, "conv_transpose2d<name, out, options>(x)")
 /// As torch.nn.ConvTranspose3d: conv_transpose1d of [n, c, d, h, w].
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_transpose_options{}>>
 [[nodiscard]] constexpr auto conv_transpose3d(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT_CHANNELS("conv_transpose3d", 3, "[n, c, d, h, w]", "d, h and w", ", each one number or three",
-                            detail::adjoint_of(options))
+  MEGANEURA_EXPECT_CHANNELS("conv_transpose3d", 3, detail::adjoint_of(options))
   MEGANEURA_EXPECT_SPREAD("conv_transpose3d", 3)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }
