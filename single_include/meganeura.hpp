@@ -18965,6 +18965,9 @@ namespace detail {
 // "a", "b", or none.
 [[nodiscard]] std::string quoted_names(std::span<const plan::named_range> all);
 
+// Of what has such a device: errors: invalid_argument once it was moved from.
+void check_alive(const device& of);
+
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -19021,8 +19024,6 @@ class sized_programs {
   /// errors: invalid_argument before either.
   [[nodiscard]] const program& latest() const;
   [[nodiscard]] const open_sizes& sizes() const { return sizes_; }
-  /// errors: invalid_argument once it was moved from; all but this, keep and ran say so themselves.
-  void check_alive() const;
 
  private:
   struct entry {
@@ -20431,7 +20432,7 @@ class training {
   [[nodiscard]] const meganeura::program& program() const { return programs_.latest(); }
 
  private:
-  void check_alive() const { programs_.check_alive(); }
+  void check_alive() const { detail::check_alive(device_); }
   std::shared_ptr<meganeura::program> select(std::span<const input_values> inputs, const symbol_extents& sizes);
   float evaluate(std::optional<inference>& by, const meganeura::parameters& weights,
                  std::span<const input_values> inputs, const symbol_extents& sizes);
@@ -29988,78 +29989,74 @@ class used_names {
   std::set<std::string> shared_;
 };
 
-// Lowers one body; a call makes another one over the same graph.
+// The values of a body's results: node(i, operands) is that of node i where it is no argument, call or result of one,
+// called(i, operands) are those of the body that node i calls, each turn. Arguments that are not given are Value().
+template <class Value, class Node, class Called>
+std::vector<Value> results_of(graph& g, const module_body& body, std::span<const Value> arguments, const Node& node,
+                              const Called& called) {
+  std::vector<Value> values;
+  values.reserve(static_cast<std::size_t>(body.size));
+  std::map<int, std::vector<Value>> calls;  // by place: their results
+  for (int i = 0; i < body.size; ++i) {
+    const typed_node& n = body.nodes[i];
+    std::array<Value, max_operands> all;
+    for (int k = 0; k < n.operand_count; ++k)
+      all[static_cast<std::size_t>(k)] = values[static_cast<std::size_t>(n.operand(k))];
+    const std::span operands = std::span(all).first(n.operand_count);
+    const auto number = static_cast<std::size_t>(n.count);
+    if (n.body) {
+      std::vector<Value>& results = calls[i];
+      for_each_turn(g, n, [&] {
+        results = called(i, operands);
+        if (n.kind == primitive::repeat) std::ranges::copy(results, operands.begin());
+      });
+      values.push_back(results[0]);
+    } else if (n.kind == primitive::argument) {
+      values.push_back(number < arguments.size() ? arguments[number] : Value());
+    } else if (n.kind == primitive::result) {
+      values.push_back(calls.at(n.operand(0))[number]);
+    } else {
+      values.push_back(node(i, operands));
+    }
+  }
+  std::vector<Value> results;
+  for (int i = 0; i < body.result_count; ++i) results.push_back(values[static_cast<std::size_t>(body.place(i))]);
+  return results;
+}
+
+// Lowers bodies over one graph. What the graph's mode leaves out has no node, but for parameters and states: they are
+// the same in both modes.
 class body_lowering {
  public:
-  body_lowering(graph& g, const module_body& body, std::span<const node_value> operands,
-                std::span<const symbol_extent> bindings, used_names& names, bool shared = false, bool is_needed = true)
-      : graph_(g),
-        body_(body),
-        arguments_(operands),
-        bindings_(bindings),
-        names_(names),
-        shared_(shared),
-        is_needed_(is_needed),
-        needed_(body, g.mode()) {}
+  body_lowering(graph& g, std::span<const symbol_extent> bindings, used_names& names)
+      : graph_(g), bindings_(bindings), names_(names) {}
 
-  // What the graph's mode leaves out has no node, but for parameters and states: they are the same in both modes.
-  std::vector<node_value> run() {
-    values_.reserve(static_cast<std::size_t>(body_.size));
-    for (int i = 0; i < body_.size; ++i) {
-      const typed_node& n = body_.nodes[i];
-      const bool needed = is_needed_ && needed_[i];
-      if (n.body) {
-        calls_[i] = call(n, needed);
-        values_.push_back(calls_[i][0]);
-      } else {
-        values_.push_back(needed || is_leaf(n) ? lower(n) : node_value());
-      }
-    }
-    std::vector<node_value> results;
-    for (int i = 0; i < body_.result_count; ++i) results.push_back(values_[static_cast<std::size_t>(body_.place(i))]);
-    return results;
+  std::vector<node_value> run(const module_body& body, std::span<const node_value> arguments, bool shared = false,
+                              bool is_needed = true) {
+    const needed_nodes needed(body, graph_.mode());
+    return results_of(
+        graph_, body, arguments,
+        [&](int i, std::span<const node_value> operands) {
+          const typed_node& n = body.nodes[i];
+          return (is_needed && needed[i]) || is_leaf(n) ? lower(n, operands, shared) : node_value();
+        },
+        [&](int i, std::span<const node_value> operands) {
+          const typed_node& n = body.nodes[i];
+          return run(*n.body, operands, shared || is_shared(n), is_needed && needed[i]);
+        });
   }
 
  private:
-  node_value lower(const typed_node& n) {
-    if (n.kind == primitive::argument) return arguments_[static_cast<std::size_t>(n.count)];
-    if (n.kind == primitive::result) return calls_.at(n.operand(0))[static_cast<std::size_t>(n.count)];
-    const auto all = operands_of(n);
-    const std::span operands = std::span(all).first(n.operand_count);
+  node_value lower(const typed_node& n, std::span<const node_value> operands, bool shared) {
     node_spec spec = spec_of(n);
     spec.shape = bound(*n.shape, bindings_);
-    return is_named(n) ? names_.node(graph_, spec, operands, shared_ || is_shared(n))
+    return is_named(n) ? names_.node(graph_, spec, operands, shared || is_shared(n))
                        : run_time_node(graph_, spec, operands);
   }
 
-  [[nodiscard]] std::array<node_value, max_operands> operands_of(const typed_node& n) const {
-    std::array<node_value, max_operands> operands;
-    for (int k = 0; k < n.operand_count; ++k) {
-      operands[static_cast<std::size_t>(k)] = values_[static_cast<std::size_t>(n.operand(k))];
-    }
-    return operands;
-  }
-
-  std::vector<node_value> call(const typed_node& n, bool needed) {
-    std::array<node_value, max_operands> all = operands_of(n);
-    const std::span operands = std::span(all).first(n.operand_count);
-    std::vector<node_value> results;
-    for_each_turn(graph_, n, [&] {
-      results = body_lowering(graph_, *n.body, operands, bindings_, names_, shared_ || is_shared(n), needed).run();
-      if (n.kind == primitive::repeat) std::ranges::copy(results, operands.begin());
-    });
-    return results;
-  }
-
   graph& graph_;
-  const module_body& body_;
-  std::span<const node_value> arguments_;
   std::span<const symbol_extent> bindings_;
   used_names& names_;
-  bool shared_, is_needed_;
-  needed_nodes needed_;
-  std::vector<node_value> values_;
-  std::map<int, std::vector<node_value>> calls_;  // by place: their results
 };
 
 MEGANEURA_INLINE node_value lowered_leaf(graph& g, const module_body& body) {
@@ -30068,7 +30065,7 @@ MEGANEURA_INLINE node_value lowered_leaf(graph& g, const module_body& body) {
   for_each_node(g, body, [&](const typed_node& n, bool shared, bool) {
     if (is_named(n)) g.layers().ask(name_in(g, n.kind, *n.name), shared);
   });
-  return body_lowering(g, body, {}, {}, names).run()[0];
+  return body_lowering(g, {}, names).run(body, {})[0];
 }
 
 inline used_names names_of(graph& g, std::span<const scoped_body> bodies) {
@@ -30090,8 +30087,7 @@ MEGANEURA_INLINE std::vector<node_id> lower_last(graph& g, std::span<const scope
   std::vector<node_value> arguments;
   for (node_id id : operands) arguments.emplace_back(g, id);
   const graph::scope in(g, bodies.back().scope);
-  const std::vector<node_value> results =
-      detail::body_lowering(g, *bodies.back().body, arguments, bindings, names).run();
+  const std::vector<node_value> results = detail::body_lowering(g, bindings, names).run(*bodies.back().body, arguments);
   for (const node_value& each : results) {
     if (each.facts().type != dtype::boolean) continue;
     fail(error_category::invalid_argument, "a module returns a condition; return select(condition, a, b)");
@@ -30111,80 +30107,30 @@ class leaf_lowering {
   leaf_lowering(graph& g, std::span<const symbol_extent> bindings, used_names& names)
       : graph_(g), bindings_(bindings), names_(names) {}
 
-  // Of the results; arguments that are not given are made of none.
   std::vector<leaves> run(const module_body& body, std::span<const leaves> arguments, bool shared = false) {
-    std::vector<leaves> values;
-    std::map<int, std::vector<leaves>> calls;  // by place: their results
-    for (int i = 0; i < body.size; ++i) {
-      const typed_node& n = body.nodes[i];
-      std::vector<leaves> operands;
-      for (int k = 0; k < n.operand_count; ++k) operands.push_back(values[static_cast<std::size_t>(n.operand(k))]);
-      if (n.body) {
-        calls[i] = call(n, operands, shared || is_shared(n));
-        values.push_back(calls[i][0]);
-      } else if (n.kind == primitive::argument) {
-        const auto number = static_cast<std::size_t>(n.count);
-        values.push_back(number < arguments.size() ? arguments[number] : leaves());
-      } else if (n.kind == primitive::result) {
-        values.push_back(calls.at(n.operand(0))[static_cast<std::size_t>(n.count)]);
-      } else {
-        values.push_back(made(n, operands, shared));
-      }
-    }
-    std::vector<leaves> results;
-    for (int i = 0; i < body.result_count; ++i) results.push_back(values[static_cast<std::size_t>(body.place(i))]);
-    return results;
+    return results_of(
+        graph_, body, arguments,
+        [&](int i, std::span<const leaves> operands) { return made(body.nodes[i], operands, shared); },
+        [&](int i, std::span<const leaves> operands) {
+          return run(*body.nodes[i].body, operands, shared || is_shared(body.nodes[i]));
+        });
   }
 
  private:
-  std::vector<leaves> call(const typed_node& n, std::vector<leaves> operands, bool shared) {
-    std::vector<leaves> results;
-    for_each_turn(graph_, n, [&] {
-      results = run(*n.body, operands, shared);
-      if (n.kind == primitive::repeat) std::ranges::copy(results, operands.begin());
-    });
-    return results;
-  }
-
-  leaves made(const typed_node& n, const std::vector<leaves>& operands, bool shared) {
+  leaves made(const typed_node& n, std::span<const leaves> operands, bool shared) {
+    using enum primitive;
+    constexpr primitive by_element[] = {map, cast, reshape, permute, slice, expand, flip, by_mode, tap};
+    leaves all;
     if (is_leaf(n)) {
       node_spec spec = spec_of(n);
       spec.shape = bound(*n.shape, bindings_);
-      return {node_id(names_.node(graph_, spec, {}, shared || is_shared(n)))};
+      all.insert(names_.node(graph_, spec, {}, shared || is_shared(n)));
+    } else if (n.kind == node && static_cast<op>(n.function) == op::convolution) {
+      convolve(n, operands[1]);
+    } else if (std::ranges::find(by_element, n.kind) != std::end(by_element)) {
+      for (const leaves& each : operands) all.insert(each.begin(), each.end());
     }
-    switch (n.kind) {
-      case primitive::map:
-      case primitive::cast:
-      case primitive::reshape:
-      case primitive::permute:
-      case primitive::slice:
-      case primitive::expand:
-      case primitive::flip: {
-        leaves all;
-        for (const leaves& each : operands) all.insert(each.begin(), each.end());
-        return all;
-      }
-      case primitive::by_mode:
-      case primitive::tap:
-        return operands[0];
-      case primitive::node:
-        if (static_cast<op>(n.function) == op::convolution) convolve(n, operands[1]);
-        return {};
-      case primitive::argument:
-      case primitive::parameter:
-      case primitive::state:
-      case primitive::constant:
-      case primitive::iota:
-      case primitive::random:
-      case primitive::element_count:
-      case primitive::indices:
-      case primitive::assign:
-      case primitive::call:
-      case primitive::repeat:
-      case primitive::result:
-        return {};
-    }
-    return {};
+    return all;
   }
 
   // The first one decides what a filter is.
@@ -34899,9 +34845,14 @@ MEGANEURA_INLINE std::string detail::quoted_names(std::span<const plan::named_ra
   return names.empty() ? "none" : names;
 }
 
-MEGANEURA_INLINE const program& program::alive() const try {
-  if (device_) return *this;
+MEGANEURA_INLINE void detail::check_alive(const device& of) {
+  if (of) return;
   fail(error_category::invalid_argument, "this session, trainer or program was moved from; use what it was moved into");
+}
+
+MEGANEURA_INLINE const program& program::alive() const try {
+  detail::check_alive(device_);
+  return *this;
 } catch (...) {
   rethrow_as_error("using a program");
 }
@@ -35469,7 +35420,7 @@ MEGANEURA_INLINE std::shared_ptr<program> sized_programs::built(const symbol_ext
 
 MEGANEURA_INLINE std::shared_ptr<program> sized_programs::at(std::span<const input_values> inputs,
                                                              const symbol_extents& more, const builder& build) {
-  check_alive();
+  check_alive(device_);
   bound_.clear();
   for (const input_values& each : sizes_.any() ? inputs : std::span<const input_values>()) {
     const auto bytes = static_cast<std::int64_t>(each.values.size());
@@ -35502,13 +35453,8 @@ MEGANEURA_INLINE void sized_programs::ran() noexcept {
   latest_ = entries_.front().built;
 }
 
-MEGANEURA_INLINE void sized_programs::check_alive() const {
-  if (device_) return;
-  fail(error_category::invalid_argument, "this session, trainer or program was moved from; use what it was moved into");
-}
-
 MEGANEURA_INLINE const program& sized_programs::latest() const try {
-  check_alive();
+  check_alive(device_);
   if (latest_) return *latest_;
   if (!entries_.empty()) return *entries_.front().built;
   fail(error_category::invalid_argument,
@@ -36955,7 +36901,6 @@ MEGANEURA_INLINE float training::evaluate(std::span<const input_values> inputs, 
 
 MEGANEURA_INLINE float training::evaluate_averages(std::span<const input_values> inputs,
                                                    const symbol_extents& sizes) try {
-  check_alive();
   if (!averages_ || averaged_ != parameters_.changes()) (void)averages();
   return evaluate(averages_evaluation_, averages_, inputs, sizes);
 } catch (...) {

@@ -20,6 +20,7 @@ inline constexpr mn::conv2d_options options{.kernel = wrong == 5 ? 9 : 3,
                                             .groups = wrong == 1   ? 0
                                                       : wrong == 2 ? 3
                                                                    : 2};
+inline constexpr int out = wrong == 3 ? 5 : 4;
 inline constexpr mn::dim height = wrong == 4 ? mn::dim(mn::sym<"height">) : mn::dim(8);
 
 struct network {
@@ -27,7 +28,7 @@ struct network {
     if constexpr (wrong == 6)
       return mn::conv_transpose2d<"t", 4, mn::conv_transpose_options{.output_padding = 1}>(x);
     else
-      return mn::conv2d < "c", wrong == 3 ? 5 : 4, options > (x);
+      return mn::conv2d<"c", out, options>(x);
   }
 };
 using model = mn::model<network, mn::input<"x", mn::dtype::f32, mn::dims<2, 4, height, 8>>>;

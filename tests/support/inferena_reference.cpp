@@ -47,26 +47,31 @@ double distance(std::vector<double> from, const std::vector<double>& to) {
 // no closer on a device that does everything right.
 class f32_errors {
  public:
-  f32_errors(const graph& g, const parameters& values, std::span<const bound_values> inputs) : graph_(g) {
-    for (const op kind : {op::parameter, op::state}) {
-      for (node_id each : g.leaves(kind)) {
-        const std::string& name = g.get<leaf_attribute>(each).name;
-        leaves_[name] = loaded(values.get_bytes(name), g[each].type, g[each].extents);
-      }
-    }
-    for (node_id each : g.leaves(op::input)) {
-      const std::string& name = g.get<leaf_attribute>(each).name;
-      const auto given = std::ranges::find(inputs, name, &bound_values::name);
-      if (given != inputs.end()) leaves_[name] = loaded(given->bytes, given->type, g[each].extents);
-    }
-  }
+  f32_errors(const graph& g, const parameters& values, std::span<const bound_values> inputs)
+      : graph_(g), values_(values), inputs_(inputs) {}
 
   double operator()(const std::string& output) {
-    if (truth_.empty()) truth_ = evaluated<double>(), rounded_ = evaluated<float>();
+    if (truth_.empty()) {
+      load_leaves();
+      truth_ = evaluated<double>(), rounded_ = evaluated<float>();
+    }
     return distance(rounded_.at(output).values, truth_.at(output).values);
   }
 
  private:
+  void load_leaves() {
+    for (const op kind : {op::parameter, op::state}) {
+      for (node_id each : graph_.leaves(kind)) {
+        const std::string& name = graph_.get<leaf_attribute>(each).name;
+        leaves_[name] = loaded(values_.get_bytes(name), graph_[each].type, graph_[each].extents);
+      }
+    }
+    for (node_id each : graph_.leaves(op::input)) {
+      const std::string& name = graph_.get<leaf_attribute>(each).name;
+      const auto given = std::ranges::find(inputs_, name, &bound_values::name);
+      if (given != inputs_.end()) leaves_[name] = loaded(given->bytes, given->type, graph_[each].extents);
+    }
+  }
   template <class Real>
   [[nodiscard]] oracle::tensors<double> evaluated() const {
     oracle::tensors<Real> leaves;
@@ -78,8 +83,9 @@ class f32_errors {
   }
 
   const graph& graph_;
-  oracle::tensors<double> leaves_;
-  oracle::tensors<double> truth_, rounded_;  // made when asked for
+  const parameters& values_;
+  std::span<const bound_values> inputs_;
+  oracle::tensors<double> leaves_, truth_, rounded_;  // made when asked for
 };
 
 }  // namespace

@@ -11,8 +11,6 @@
 
 #include <cmath>
 #include <limits>
-#include <random>
-#include <string>
 #include <vector>
 
 namespace {
@@ -21,50 +19,26 @@ using namespace meganeura;
 using kernels::matmul_problem;
 using support::units;
 
-// x [images, groups, channels, height + down, width + across], slopes [images, groups, filters, height, width], result
-// [parts, groups, filters, channels, taps]: each part of so many rows of an image, of one image, or of all.
-struct places {
-  std::uint32_t images = 1, groups = 1, channels = 16, filters = 16, height = 5, width = 6;
-  std::uint32_t taps_down = 3, taps_across = 3, dilation = 1;
-  std::uint32_t parts = 1;  // of each image's rows
-  bool by_image = false;
-  bool bordered = false;  // by one row and column of zeros on each side, which are not in memory
-  std::vector<float> x{}, slopes{};
-  float zero = 0;
+// Of x and slopes [images, groups, filters, height, width]; result [parts, groups, filters, channels, taps]: each part
+// of so many rows of an image, of one image, or of all.
+using places = support::windows_sample;
 
-  [[nodiscard]] std::uint32_t rows() const { return height + (taps_down - 1) * dilation; }
-  [[nodiscard]] std::uint32_t pitch() const { return width + (taps_across - 1) * dilation; }
-  [[nodiscard]] std::uint32_t taps() const { return taps_down * taps_across; }
-  [[nodiscard]] std::uint32_t batches() const { return parts > 1 || by_image ? images * parts : 1; }
-  [[nodiscard]] std::uint32_t results() const { return batches() * groups * filters * channels * taps(); }
-  [[nodiscard]] float& at_x(std::uint32_t n, std::uint32_t g, std::uint32_t c, std::uint32_t y, std::uint32_t z) {
-    const std::uint32_t plane = (n * groups + g) * channels + c;
-    if (!bordered) return x[(plane * rows() + y) * pitch() + z];
-    if (y == 0 || z == 0 || y + 1 == rows() || z + 1 == pitch()) return zero;
-    return x[(plane * (rows() - 2) + y - 1) * (pitch() - 2) + z - 1];
-  }
-  [[nodiscard]] float& at_slope(std::uint32_t n, std::uint32_t g, std::uint32_t o, std::uint32_t y, std::uint32_t z) {
-    return slopes[(((n * groups + g) * filters + o) * height + y) * width + z];
-  }
-};
-
-places filled(places of) {
-  const std::uint32_t less = of.bordered ? 2 : 0;
-  of.x.resize(std::size_t{of.images} * of.groups * of.channels * (of.rows() - less) * (of.pitch() - less));
-  of.slopes.resize(std::size_t{of.images} * of.groups * of.filters * of.height * of.width);
-  std::mt19937 generator(of.channels * 31 + of.width);
-  std::normal_distribution<float> normal;
-  for (float& each : of.x) each = normal(generator);
-  for (float& each : of.slopes) each = normal(generator);
-  return of;
+std::uint32_t batches(const places& of) { return of.parts > 1 || of.by_image ? of.images * of.parts : 1; }
+std::uint32_t results(const places& of) { return batches(of) * of.groups * of.filters * of.terms(); }
+std::size_t slope(const places& of, std::uint32_t n, std::uint32_t g, std::uint32_t o, std::uint32_t y,
+                  std::uint32_t z) {
+  return (((n * of.groups + g) * of.filters + o) * of.height + y) * of.width + z;
+}
+places filled(const places& of) {
+  return support::filled(of, std::size_t{of.images} * of.groups * of.filters * of.height * of.width);
 }
 
 matmul_problem problem_of(const places& of) {
-  const std::uint32_t plane = of.rows() * of.pitch(), image = of.height * of.width, filter = of.channels * of.taps();
+  const std::uint32_t plane = of.rows() * of.pitch(), image = of.height * of.width, filter = of.terms();
   const std::uint32_t together = of.height / of.parts;  // rows
   const kernels::matmul_axis images{of.images, of.groups * of.filters * image, of.groups * of.channels * plane, 0};
   matmul_problem p;
-  if (of.batches() > 1) {
+  if (batches(of) > 1) {
     p.batch.push_back(images);
     p.batch[0].stride_out = of.parts * of.groups * of.filters * filter;
     p.batch.push_back({of.parts, together * of.width, together * of.pitch(), of.groups * of.filters * filter});
@@ -74,10 +48,10 @@ matmul_problem problem_of(const places& of) {
   p.n = {{of.channels, 0, plane, of.taps()},
          {of.taps_down, 0, of.dilation * of.pitch(), of.taps_across},
          {of.taps_across, 0, of.dilation, 1}};
-  if (of.batches() == 1) p.k.push_back(images);
+  if (batches(of) == 1) p.k.push_back(images);
   p.k.push_back({together, of.width, of.pitch(), 0});
   p.k.push_back({of.width, 1, 1, 0});
-  if (of.bordered) p.border = {of.rows(), of.pitch(), of.rows() - 2, of.pitch() - 2, 1, 1};
+  p.border = of.border();
   return p;
 }
 
@@ -102,20 +76,18 @@ product_schedule with(product_arithmetic arithmetic, const places& of, std::uint
 
 std::vector<float> run(const places& of, const product_schedule& s, const matmul_problem& p,
                        const std::vector<float>* extra = nullptr) {
-  std::vector<const std::vector<float>*> inputs{&of.slopes, &of.x};
-  if (extra != nullptr) inputs.push_back(extra);
-  return support::run_on_units(p, s, extents_of(of), inputs, of.results());
+  return support::run_on_units(of, p, s, extents_of(of), results(of), extra);
 }
 
 // f(result, sum, magnitude of its terms' squares) of each.
 template <class Function>
 void for_each_result(places of, const Function& f) {
-  const std::uint32_t together = of.height / of.parts, last = of.batches() == 1 ? of.images : 1;
+  const std::uint32_t together = of.height / of.parts, last = batches(of) == 1 ? of.images : 1;
   std::size_t at = 0;
-  for (std::uint32_t batch = 0; batch < of.batches(); ++batch) {
+  for (std::uint32_t batch = 0; batch < batches(of); ++batch) {
     for (std::uint32_t g = 0; g < of.groups; ++g) {
       for (std::uint32_t o = 0; o < of.filters; ++o) {
-        for (std::uint32_t column = 0; column < of.channels * of.taps(); ++column) {
+        for (std::uint32_t column = 0; column < of.terms(); ++column) {
           const std::uint32_t c = column / of.taps(), tap = column % of.taps();
           const std::uint32_t down = tap / of.taps_across * of.dilation, across = tap % of.taps_across * of.dilation;
           double sum = 0, of_x = 0, of_slopes = 0;
@@ -123,7 +95,7 @@ void for_each_result(places of, const Function& f) {
             for (std::uint32_t row = 0; row < together; ++row) {
               for (std::uint32_t z = 0; z < of.width; ++z) {
                 const std::uint32_t n = last > 1 ? image : batch / of.parts, y = batch % of.parts * together + row;
-                const double a = of.at_slope(n, g, o, y, z), b = of.at_x(n, g, c, y + down, z + across);
+                const double a = of.others[slope(of, n, g, o, y, z)], b = of.at_x(n, g, c, y + down, z + across);
                 sum += a * b, of_x += b * b, of_slopes += a * a;
               }
             }
@@ -177,21 +149,21 @@ TEST(kernels_shared_places, may_stand_in_a_border_that_is_not_in_memory) {
 // with what sees them.
 TEST(kernels_shared_places, have_any_scale) {
   places of = filled({.images = 2, .filters = 20, .height = 4, .width = 5});
-  for (std::uint32_t i = 0; i < 20; ++i) of.at_slope(1, 0, 3, i / 5, i % 5) *= 1e-9f;
+  for (std::uint32_t i = 0; i < 20; ++i) of.others[slope(of, 1, 0, 3, i / 5, i % 5)] *= 1e-9f;
   expect_right(of, with(split, of));
   for (std::uint32_t i = 0; i < 20; ++i)
-    of.at_slope(0, 0, 3, i / 5, i % 5) *= 1e-9f, of.at_slope(0, 0, 7, i / 5, i % 5) *= 1e12f;
+    of.others[slope(of, 0, 0, 3, i / 5, i % 5)] *= 1e-9f, of.others[slope(of, 0, 0, 7, i / 5, i % 5)] *= 1e12f;
   expect_right(of, with(split, of));
   expect_right(of, with(rounded, of));
-  for (float& each : of.slopes) each = 0;
-  of.at_slope(1, 0, 3, 2, 4) = 1e-5f;
+  for (float& each : of.others) each = 0;
+  of.others[slope(of, 1, 0, 3, 2, 4)] = 1e-5f;
   expect_right(of, with(split, of));
 
   for (const bool is_bordered : {false, true}) {
     places odd = filled({.images = 2, .filters = 20, .height = 4, .width = 5, .bordered = is_bordered});
     odd.at_x(1, 0, 3, 2, 2) = std::numeric_limits<float>::infinity();
     odd.at_x(0, 0, 15, 4, 5) = std::numeric_limits<float>::quiet_NaN();
-    odd.at_slope(1, 0, 9, 3, 4) = -std::numeric_limits<float>::infinity();
+    odd.others[slope(odd, 1, 0, 9, 3, 4)] = -std::numeric_limits<float>::infinity();
     const std::vector<float> found = run(odd, with(split, odd), problem_of(odd));
     support::expect_sums_of_any(found, [&](const auto& f) { for_each_result(odd, f); });
   }
@@ -199,36 +171,21 @@ TEST(kernels_shared_places, have_any_scale) {
 
 TEST(kernels_shared_places, epilogues_see_columns_as_they_lie) {
   const places of = filled({.images = 2, .filters = 20, .height = 4, .width = 5});
-  std::vector<float> added(of.results());
-  for (std::size_t i = 0; i < added.size(); ++i) added[i] = static_cast<float>(i);
+  const std::vector<float> added = support::numbers_below(results(of));
   matmul_problem p = problem_of(of);
   p.epilogue = [&](spirv::kernel& k) -> kernels::matmul_programs {
     const auto extra = k.storage_buffer<spirv::f32>("extra");
-    return kernels::matmul_epilogue(
-        [=, columns = of.channels * of.taps()](const spirv::f32& sum, const kernels::matmul_point& at) {
-          return sum + extra.load(at.m * columns + at.n);
-        });
+    return kernels::matmul_epilogue([=, columns = of.terms()](const spirv::f32& sum, const kernels::matmul_point& at) {
+      return sum + extra.load(at.m * columns + at.n);
+    });
   };
   const std::vector<float> found = run(of, with(split, of), p, &added);
-  for_each_result(of, [&](std::size_t at, double sum, double) {
-    EXPECT_NEAR(static_cast<double>(found[at]), sum + static_cast<double>(at), 1e-3) << at;
-  });
+  support::expect_numbered_sums(found, [&](const auto& f) { for_each_result(of, f); });
 }
 
 TEST(kernels_shared_places, on_offer_are_valid) {
-  device_profile on;  // a graphics processor that need not be here
-  on.matrix_units = matrix_units::cooperative;
-  on.f16 = true, on.max_shared_bytes = 49152, on.max_invocations = 1024;
   const places of{.images = 4, .channels = 64, .filters = 64, .height = 56, .width = 56};
-  for (const product_arithmetic arithmetic : {split, rounded}) {
-    const auto all = fusion::window_schedules(arithmetic, extents_of(of), on);
-    EXPECT_GE(all.size(), 3u);
-    for (const product_schedule& s : all) {
-      const kernels::kernel_dispatch made = kernels::make_cooperative_matmul(problem_of(of), s, on);
-      EXPECT_EQ(support::validation_of(made.module), "") << to_string(s);
-      EXPECT_LE(made.module.shared_bytes, fusion::shared_bytes_of(s, on.unit)) << to_string(s);
-    }
-  }
+  support::expect_offers_are_valid(problem_of(of), extents_of(of));
 }
 
 TEST(kernels_shared_places, schedules_that_do_not_fit_are_refused) {

@@ -11,9 +11,6 @@
 
 #include <cmath>
 #include <limits>
-#include <random>
-#include <string>
-#include <utility>
 #include <vector>
 
 namespace {
@@ -22,45 +19,19 @@ using namespace meganeura;
 using kernels::matmul_problem;
 using support::units;
 
-// x [images, groups, channels, height + down, width + across], filter [groups, filters, channels, taps, taps] or with
-// filters and channels the other way round, result [images, groups, filters, height, width].
-struct windows {
-  std::uint32_t images = 1, groups = 1, channels = 16, filters = 16, height = 5, width = 6;
-  std::uint32_t taps_down = 3, taps_across = 3, dilation = 1;
-  bool channels_first = false, backwards = false;  // of the filter's taps the last one is the first
-  bool bordered = false;  // by one row and column of zeros on each side, which are not in memory
-  std::vector<float> x{}, filter{};
-  float zero = 0;
+// Of x and a filter [groups, filters, channels, taps, taps] or with filters and channels the other way round; result
+// [images, groups, filters, height, width].
+using windows = support::windows_sample;
 
-  [[nodiscard]] std::uint32_t rows() const { return height + (taps_down - 1) * dilation; }
-  [[nodiscard]] std::uint32_t pitch() const { return width + (taps_across - 1) * dilation; }
-  [[nodiscard]] std::uint32_t taps() const { return taps_down * taps_across; }
-  [[nodiscard]] std::uint32_t terms() const { return channels * taps(); }
-  [[nodiscard]] std::uint32_t results() const { return images * groups * filters * height * width; }
-  [[nodiscard]] float& at_x(std::uint32_t n, std::uint32_t g, std::uint32_t c, std::uint32_t y, std::uint32_t z) {
-    const std::uint32_t plane = (n * groups + g) * channels + c;
-    if (!bordered) return x[(plane * rows() + y) * pitch() + z];
-    if (y == 0 || z == 0 || y + 1 == rows() || z + 1 == pitch()) return zero;
-    return x[(plane * (rows() - 2) + y - 1) * (pitch() - 2) + z - 1];
-  }
-  [[nodiscard]] float& at_filter(std::uint32_t g, std::uint32_t o, std::uint32_t c, std::uint32_t ty,
-                                 std::uint32_t tx) {
-    const std::uint32_t row = channels_first ? (g * channels + c) * filters + o : (g * filters + o) * channels + c;
-    const std::uint32_t tap = ty * taps_across + tx;
-    return filter[row * taps() + (backwards ? taps() - 1 - tap : tap)];
-  }
-};
-
-windows filled(windows of) {
-  const std::uint32_t less = of.bordered ? 2 : 0;
-  of.x.resize(std::size_t{of.images} * of.groups * of.channels * (of.rows() - less) * (of.pitch() - less));
-  of.filter.resize(std::size_t{of.groups} * of.filters * of.terms());
-  std::mt19937 generator(of.channels * 31 + of.width);
-  std::normal_distribution<float> normal;
-  for (float& each : of.x) each = normal(generator);
-  for (float& each : of.filter) each = normal(generator);
-  return of;
+std::uint32_t results(const windows& of) { return of.images * of.groups * of.filters * of.height * of.width; }
+std::size_t weight(const windows& of, std::uint32_t g, std::uint32_t o, std::uint32_t c, std::uint32_t ty,
+                   std::uint32_t tx) {
+  const std::uint32_t row =
+      of.channels_first ? (g * of.channels + c) * of.filters + o : (g * of.filters + o) * of.channels + c;
+  const std::uint32_t tap = ty * of.taps_across + tx;
+  return row * of.taps() + (of.backwards ? of.taps() - 1 - tap : tap);
 }
+windows filled(const windows& of) { return support::filled(of, std::size_t{of.groups} * of.filters * of.terms()); }
 
 matmul_problem problem_of(const windows& of) {
   const std::uint32_t plane = of.rows() * of.pitch(), image = of.height * of.width, taps = of.taps();
@@ -72,7 +43,7 @@ matmul_problem problem_of(const windows& of) {
   p.n = {{of.images, 0, of.groups * of.channels * plane, of.groups * of.filters * image},
          {of.height, 0, of.pitch(), of.width},
          {of.width, 0, 1, 1}};
-  if (of.bordered) p.border = {of.rows(), of.pitch(), of.rows() - 2, of.pitch() - 2, 1, 1};
+  p.border = of.border();
   const std::uint32_t step = of.backwards ? ~0u : 1;  // which is -1
   if (of.backwards) p.offset_a = taps - 1;
   p.k = {{of.channels, channel, plane, 0},
@@ -93,11 +64,9 @@ product_schedule with(product_schedule s, const windows& of, std::uint32_t taps,
   return s;
 }
 
-std::vector<float> run(const windows& of, const product_schedule& s, matmul_problem p,
+std::vector<float> run(const windows& of, const product_schedule& s, const matmul_problem& p,
                        const std::vector<float>* extra = nullptr) {
-  std::vector<const std::vector<float>*> inputs{&of.filter, &of.x};
-  if (extra != nullptr) inputs.push_back(extra);
-  return support::run_on_units(p, s, extents_of(of), inputs, of.results());
+  return support::run_on_units(of, p, s, extents_of(of), results(of), extra);
 }
 
 // f(result, sum, magnitude of its terms' squares) of each.
@@ -112,7 +81,7 @@ void for_each_result(windows of, const Function& f) {
             double sum = 0, of_x = 0, of_filter = 0;
             for (std::uint32_t t = 0; t < of.terms(); ++t) {
               const std::uint32_t c = t / of.taps(), ty = t / of.taps_across % of.taps_down, tx = t % of.taps_across;
-              const double a = of.at_filter(g, o, c, ty, tx);
+              const double a = of.others[weight(of, g, o, c, ty, tx)];
               const double b = of.at_x(n, g, c, y + ty * of.dilation, z + tx * of.dilation);
               sum += a * b, of_filter += a * a, of_x += b * b;
             }
@@ -154,23 +123,23 @@ TEST(kernels_shared_windows, may_be_of_groups_dilated_or_of_one_row) {
 TEST(kernels_shared_windows, may_meet_a_filter_that_lies_otherwise) {
   windows of = filled({.images = 2, .filters = 40, .height = 4, .width = 5, .channels_first = true, .backwards = true});
   expect_right(of, with(small(product_arithmetic::split), of, 3));
-  for (std::uint32_t t = 0; t < of.terms(); ++t) of.at_filter(0, 3, t / 9, t % 9 / 3, t % 3) *= 1e-12f;
+  for (std::uint32_t t = 0; t < of.terms(); ++t) of.others[weight(of, 0, 3, t / 9, t % 9 / 3, t % 3)] *= 1e-12f;
   expect_right(of, with(small(product_arithmetic::rounded), of, 3));
 
   // Filters innermost, in groups of four.
   windows fours = filled({.images = 2, .filters = 40, .height = 4, .width = 5});
   matmul_problem p = problem_of(fours);
-  const std::vector<float> usual = fours.filter;
+  const std::vector<float> usual = fours.others;
   p.m[0].stride_a = 1, p.offset_a = 8 * 40;
   p.k[0].stride_a = 9 * 40, p.k[1].stride_a = ~(3 * 40) + 1, p.k[2].stride_a = ~40u + 1;
   for (std::uint32_t o = 0; o < 40; ++o) {
     for (std::uint32_t c = 0; c < 16; ++c) {
-      for (std::uint32_t t = 0; t < 9; ++t) fours.filter[(c * 9 + 8 - t) * 40 + o] = usual[(o * 16 + c) * 9 + t];
+      for (std::uint32_t t = 0; t < 9; ++t) fours.others[(c * 9 + 8 - t) * 40 + o] = usual[(o * 16 + c) * 9 + t];
     }
   }
-  for (float& each : fours.filter) each *= 1e-9f;
+  for (float& each : fours.others) each *= 1e-9f;
   const std::vector<float> found = run(fours, with(small(product_arithmetic::split), fours, 3), p);
-  fours.filter = usual;
+  fours.others = usual;
   for_each_result(fours, [&](std::size_t at, double sum, double size) {
     EXPECT_NEAR(1e9 * static_cast<double>(found[at]), sum, 5e-7 * size) << at;
   });
@@ -188,7 +157,7 @@ TEST(kernels_shared_windows, may_stand_in_a_border_that_is_not_in_memory) {
 TEST(kernels_shared_windows, have_any_scale) {
   windows of = filled({.images = 2, .filters = 20, .height = 4, .width = 5});
   for (std::uint32_t t = 0; t < of.terms(); ++t)
-    of.filter[3 * of.terms() + t] *= 1e-9f, of.filter[7 * of.terms() + t] *= 1e12f;
+    of.others[3 * of.terms() + t] *= 1e-9f, of.others[7 * of.terms() + t] *= 1e12f;
   for (std::size_t i = of.x.size() / 2; i < of.x.size(); ++i) of.x[i] *= 1e-7f;
   expect_right(of, with(small(product_arithmetic::split), of, 3));
 
@@ -202,8 +171,7 @@ TEST(kernels_shared_windows, have_any_scale) {
 
 TEST(kernels_shared_windows, epilogues_see_windows) {
   const windows of = filled({.images = 2, .filters = 20, .height = 4, .width = 5});
-  std::vector<float> added(of.results());
-  for (std::size_t i = 0; i < added.size(); ++i) added[i] = static_cast<float>(i);
+  const std::vector<float> added = support::numbers_below(results(of));
   matmul_problem p = problem_of(of);
   p.epilogue = [&](spirv::kernel& k) -> kernels::matmul_programs {
     const auto extra = k.storage_buffer<spirv::f32>("extra");
@@ -213,25 +181,12 @@ TEST(kernels_shared_windows, epilogues_see_windows) {
     });
   };
   const std::vector<float> found = run(of, with(small(product_arithmetic::split), of, 3), p, &added);
-  for_each_result(of, [&](std::size_t at, double sum, double) {
-    EXPECT_NEAR(static_cast<double>(found[at]), sum + static_cast<double>(at), 1e-3) << at;
-  });
+  support::expect_numbered_sums(found, [&](const auto& f) { for_each_result(of, f); });
 }
 
 TEST(kernels_shared_windows, on_offer_are_valid) {
-  device_profile on;  // a graphics processor that need not be here
-  on.matrix_units = matrix_units::cooperative;
-  on.f16 = true, on.max_shared_bytes = 49152, on.max_invocations = 1024;
   const windows of{.images = 4, .channels = 64, .filters = 64, .height = 56, .width = 56};
-  for (const product_arithmetic arithmetic : {product_arithmetic::split, product_arithmetic::rounded}) {
-    const auto all = fusion::window_schedules(arithmetic, extents_of(of), on);
-    EXPECT_GE(all.size(), 3u);
-    for (const product_schedule& s : all) {
-      const kernels::kernel_dispatch made = kernels::make_cooperative_matmul(problem_of(of), s, on);
-      EXPECT_EQ(support::validation_of(made.module), "") << to_string(s);
-      EXPECT_LE(made.module.shared_bytes, fusion::shared_bytes_of(s, on.unit)) << to_string(s);
-    }
-  }
+  support::expect_offers_are_valid(problem_of(of), extents_of(of));
 }
 
 TEST(kernels_shared_windows, schedules_that_do_not_fit_are_refused) {

@@ -240,6 +240,9 @@ namespace detail {
 // "a", "b", or none.
 [[nodiscard]] std::string quoted_names(std::span<const plan::named_range> all);
 
+// Of what has such a device: errors: invalid_argument once it was moved from.
+void check_alive(const device& of);
+
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -87,9 +87,14 @@ MEGANEURA_INLINE std::string detail::quoted_names(std::span<const plan::named_ra
   return names.empty() ? "none" : names;
 }
 
-MEGANEURA_INLINE const program& program::alive() const try {
-  if (device_) return *this;
+MEGANEURA_INLINE void detail::check_alive(const device& of) {
+  if (of) return;
   fail(error_category::invalid_argument, "this session, trainer or program was moved from; use what it was moved into");
+}
+
+MEGANEURA_INLINE const program& program::alive() const try {
+  detail::check_alive(device_);
+  return *this;
 } catch (...) {
   rethrow_as_error("using a program");
 }

@@ -66,8 +66,6 @@ class sized_programs {
   /// errors: invalid_argument before either.
   [[nodiscard]] const program& latest() const;
   [[nodiscard]] const open_sizes& sizes() const { return sizes_; }
-  /// errors: invalid_argument once it was moved from; all but this, keep and ran say so themselves.
-  void check_alive() const;
 
  private:
   struct entry {

@@ -29,7 +29,7 @@ MEGANEURA_INLINE std::shared_ptr<program> sized_programs::built(const symbol_ext
 
 MEGANEURA_INLINE std::shared_ptr<program> sized_programs::at(std::span<const input_values> inputs,
                                                              const symbol_extents& more, const builder& build) {
-  check_alive();
+  check_alive(device_);
   bound_.clear();
   for (const input_values& each : sizes_.any() ? inputs : std::span<const input_values>()) {
     const auto bytes = static_cast<std::int64_t>(each.values.size());
@@ -62,13 +62,8 @@ MEGANEURA_INLINE void sized_programs::ran() noexcept {
   latest_ = entries_.front().built;
 }
 
-MEGANEURA_INLINE void sized_programs::check_alive() const {
-  if (device_) return;
-  fail(error_category::invalid_argument, "this session, trainer or program was moved from; use what it was moved into");
-}
-
 MEGANEURA_INLINE const program& sized_programs::latest() const try {
-  check_alive();
+  check_alive(device_);
   if (latest_) return *latest_;
   if (!entries_.empty()) return *entries_.front().built;
   fail(error_category::invalid_argument,

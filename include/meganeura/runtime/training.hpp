@@ -159,7 +159,7 @@ class training {
   [[nodiscard]] const meganeura::program& program() const { return programs_.latest(); }
 
  private:
-  void check_alive() const { programs_.check_alive(); }
+  void check_alive() const { detail::check_alive(device_); }
   std::shared_ptr<meganeura::program> select(std::span<const input_values> inputs, const symbol_extents& sizes);
   float evaluate(std::optional<inference>& by, const meganeura::parameters& weights,
                  std::span<const input_values> inputs, const symbol_extents& sizes);
